@@ -90,9 +90,9 @@ def estimate(
     lines, was_written = _Lines(stamped=watches), False
     try:
         for found in _estimates(login, where, reads_per_s):
-            is_there = not isinstance(found, RecoveryError)
-            if not write_json(target, render_estimate(where, found if is_there else None)):
-                lines.print(found[1] if is_there else found)
+            answer = None if isinstance(found, RecoveryError) else found
+            if not write_json(target, render_estimate(where, answer)):
+                lines.print(found if isinstance(found, RecoveryError) else found[1])
             was_written = True
             if not watches:
                 break
@@ -212,7 +212,7 @@ class _Server:
         """Returns the reads a second that the server's control groups allow, such as those of its container."""
         if self._pid is None or self._datadir is None or self._given_reads_per_s is not None:
             return math.inf
-        disk = device_of(self._datadir).disk
+        disk = device_of(self._datadir).disk or ""
         limits = (read_iops_limit(group, disk) for group in groups_of(self._pid, "blkio", "io"))
         return min((limit for limit in limits if limit), default=math.inf)
 

@@ -97,7 +97,8 @@ def test_redo_of_more_than_a_third_of_the_pool_widens_the_range_upwards() -> Non
 def test_pages_written_since_the_checkpoint_may_be_read_again() -> None:
     usual, steady = estimated(NEW), estimated(replace(NEW, flushed_pages=4000))
     assert steady.seconds == pytest.approx(usual.seconds * 1.16, rel=0.01)
-    assert (steady.low_s, steady.high_s > 1.2 * usual.high_s) == (pytest.approx(usual.low_s), True)
+    assert steady.low_s == pytest.approx(usual.low_s)
+    assert steady.high_s > 1.2 * usual.high_s
     assert steady.notes == ("a start may also read up to 4,000 pages that were written since the last checkpoint",)
     assert not estimated(replace(NEW, flushed_pages=900)).notes
 
@@ -138,7 +139,7 @@ def test_what_the_user_may_not_see_is_named_and_counts_as_nothing() -> None:
     assert found.notes == ("left out",)
 
 
-@pytest.mark.parametrize("version", ["9.7.0", "mariadb-11.4.5", "5.6.24"])
+@pytest.mark.parametrize("version", ["9.7.0", "mariadb-11.8.3", "5.6.24"])
 def test_a_version_that_was_not_measured_is_refused(version: str) -> None:
     with pytest.raises(UsageError, match="was not measured"):
         estimated(replace(NEW, version=parse_version(version)))

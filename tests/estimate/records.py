@@ -82,9 +82,9 @@ def planned(version: str, *, seed: int = 2) -> Sequence[Planned]:
                 len(found), Purpose.UNSEEN, load, limit, rng.uniform(*_LONG_LOAD_S), rng.randint(1, _MAX_THREADS), rows
             )
         )
-    cells = list(product(Load, LIMITS, _IO_CAPACITIES))
-    rng.shuffle(cells)
-    for load, limit, io_capacity in cells:
+    steady = list(product(Load, LIMITS, _IO_CAPACITIES))
+    rng.shuffle(steady)
+    for load, limit, io_capacity in steady:
         seconds, threads = rng.uniform(*_STEADY_LOAD_S), rng.randint(1, _MAX_THREADS)
         found.append(Planned(len(found), Purpose.STEADY, load, limit, seconds, threads, io_capacity=io_capacity))
     return found

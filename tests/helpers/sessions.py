@@ -54,8 +54,9 @@ KEPT_SESSIONS = (
     "2026-11-27-mariadb-traced", "2026-11-27-million-queries-5.7.22", "2026-11-27-million-queries-8.0.31",
     "2026-11-27-one-client", "2026-11-27-point-select", "2026-11-27-seven-versions",
     "2026-11-27-two-versions-traced", "2026-11-27-what-helps-5.7.22", "2026-11-27-write-scaling-waits",
-    "2026-11-28-pending-pages", "2026-11-28-pending-redo",
-    "2026-11-28-pending-transactions", "2026-11-28-two-versions",
+    "2026-11-28-pending-2g", "2026-11-28-pending-50000", "2026-11-28-pending-pages", "2026-11-28-pending-redo",
+    "2026-11-28-pending-transactions", "2026-11-28-plain-8.0.31", "2026-11-28-plain-mariadb",
+    "2026-11-28-two-versions",
 )  # fmt: skip
 OTHER_SESSIONS = ("stacks", "three-versions")
 """Folders in fixtures/sessions."""
