@@ -79,7 +79,7 @@ def commands(page: Path) -> list[str]:
 
 
 WITH_COMMANDS = [page for page in PAGES if commands(page)]
-NOT_RUN = ("make test", "make experiments", "make watch")
+NOT_RUN = ("make test", "make experiments", "make watch", "make estimate")
 """The second is on the page of experiments, too; the third finds the servers of other tests: see test_watch_real.py."""
 README_COMMANDS = [command for command in commands(README) if command.startswith("make ") and command not in NOT_RUN]
 MEASURING = [one for one in README_COMMANDS if one.split()[1].endswith(("recovery", "clean-start", "scale"))]
