@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from figures import figures_in
 from intervals.__main__ import FOUND, PICTURE, RELIABILITY, ROOT, SESSIONS, as_json, cells_from, found_in
 from intervals.cells import SessionCell, session_cells, with_first_sessions
 from intervals.components import between_sessions, drift, explained, within_sessions
@@ -226,6 +227,23 @@ def test_the_picture_of_the_first_page_is_that_of_the_file(stored: dict[str, Any
     names = re.findall(r'class="row-name">([^<]+)<', drawn)
     shown = re.findall(r"^\| (M\w+ [\d.]+) \|", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
     assert names == shown
+
+
+def test_the_first_page_has_the_seconds_over_sessions_of_the_file(stored: dict[str, Any]) -> None:
+    """A mean with its interval, or the means of sessions that are too few for one."""
+    kind = ", cold, 200,000 tables"
+    over = {one["what"].removesuffix(kind): one for one in stored["over_sessions"] if one["what"].endswith(kind)}
+    page = (ROOT / "README.md").read_text("utf-8")
+    rows = re.findall(r"^\| (M\w+ [\d.]+) \|[^|]+\|[^|]+\|([^|]+)\|", page, re.MULTILINE)
+    assert rows
+    for name, shown in rows:
+        server = name.removeprefix("MySQL ").lower().replace(" ", "-")
+        cells = [cell["values"] for cell in stored["cells"] if cell["setting"] == [server, "cold", 200_000, ""]]
+        means = sorted(statistics.fmean(values) for values in cells)
+        values = [over[server][key] for key in ("value", "low", "high")] if server in over else means
+        numbers = [number for figure in figures_in(shown) for number in figure.numbers]
+        assert len(numbers) == len(values), name
+        assert all(abs(one.value - value) <= one.step / 2 * 1.001 for one, value in zip(numbers, values, strict=True))
 
 
 def test_a_table_of_a_page_is_replaced_by_its_headers() -> None:

@@ -3,8 +3,10 @@
 A figure is a number, or several that belong together, such as `63.0 +- 3.6 (60.8-68.0)`: all must be in one line of a
 report, in this order and with their units. A single run is evidence only for figures of three digits or more. The
 reports are those of its section and those that its line links to, also by way of another section; a line without links
-has those of its section. A number about one server must be in a line about this server. Figures that no report has
-stand in docs/results/figures.toml, with the words around them, or are computed in tests/helpers/formulas.py.
+has those of its section. Outside docs/results it has those of the nearest line above it in its section that links to
+results, and a block of code with means must be in such a report, word for word. A number about one server must be in a
+line about this server. Figures that no report has stand in docs/results/figures.toml, with the words around them, or
+are computed in tests/helpers/formulas.py.
 
 `PYTHONPATH=.:tests .venv/bin/python tests/helpers/figures.py` prints the figures that are found nowhere, how many
 numbers it compared, and how many changes of a single digit it would notice."""
@@ -24,15 +26,16 @@ from itertools import groupby, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
-from formulas import computed
+from estimate.findings import tables as estimate_tables
+from formulas import WATCHED, computed, predicted_kills
 from intervals.__main__ import FOUND
 from intervals.page import short_table, tables
 from kept_reports import SESSIONS_PAGE
+from watch.page import tables as watch_tables
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
 EXCEPTIONS = RESULTS / "figures.toml"
-_RECORDED = ("watch.md", "estimate.md")
 
 # --- Numbers and figures
 
@@ -248,7 +251,8 @@ def report_lines(path: Path) -> Lines:
 # --- Pages
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
-_SERIES = r"(?:5\.[567]|8\.[04]|9\.[017]|10\.2|10\.11|11\.[48])"
+_LINK_OUT = re.compile(r"\]\(https?:")
+_SERIES = r"(?:5\.[567]|8\.[034]|9\.[017]|10\.2|10\.11|11\.[48])"
 _CODE = re.compile(r"`[^`]*`")
 _IGNORED = (
     re.compile(r"!?\[[^\]]*\]\(https?:[^)]*\)"),
@@ -305,6 +309,15 @@ class Page:
         return self.text.splitlines()
 
     @cached_property
+    def code_blocks(self) -> Mapping[int, str]:
+        """The lines of blocks of code, with the words of their block."""
+        found = dict[int, str]()
+        fences = [number for number, line in enumerate(self.lines) if line.startswith("```")]
+        for first, last in zip(fences[::2], fences[1::2], strict=True):
+            found |= dict.fromkeys(range(first, last + 1), _words(" ".join(self.lines[first + 1 : last])))
+        return found
+
+    @cached_property
     def sections(self) -> tuple[Section, ...]:
         found = [Section(self, "", 0, None)]
         for number, line in enumerate(self.lines):
@@ -324,7 +337,7 @@ class Page:
     def linked_reports(self, number: int) -> Iterator[Path]:
         for target in _LINK.findall(self.lines[number]):
             path = (self.path.parent / target.partition("#")[0]).resolve()
-            if path.suffix in (".txt", ".md") and path.name != "bug.txt" and path.parent.parent == RESULTS:
+            if path.suffix in (".txt", ".md") and not path.match("bug*.txt") and path.parent.parent == RESULTS:
                 yield path
 
     def linked_sections(self, number: int, pages: Mapping[Path, Page]) -> Iterator[Section]:
@@ -361,7 +374,7 @@ class Checked:
     line: int
     figure: Figure
     how: str
-    """`report`, a kind of exception, `generated`, or empty if it was found nowhere."""
+    """`report`, `answer` for a block of code, a kind of exception, `generated`, or empty if it was found nowhere."""
     evidence: tuple[Lines, ...] = field(repr=False)
     servers: frozenset[str]
 
@@ -386,38 +399,66 @@ class Checker:
                 line = page.lines[number]
                 before = page.lines[number - 1] if number else ""
                 header = line if line.startswith("|") and not before.startswith("|") else header
-                yield from self._check_line(page, section, number, header if line.startswith("|") else "")
+                if number in page.code_blocks:
+                    yield from self._check_answer(page, section, number)
+                else:
+                    yield from self._check_line(page, section, number, header if line.startswith("|") else "")
 
     def _check_line(self, page: Page, section: Section, number: int, header: str) -> Iterator[Checked]:
         line = page.lines[number]
-        linked = tuple(page.linked_sections(number, self.pages))
-        if page.path.parent == RESULTS and (header or not _LINK.search(line)):
-            linked += tuple(one for place in section.lines for one in page.linked_sections(place, self.pages))
-        if page.path.parent != RESULTS and not linked and not any(page.linked_reports(number)):
+        figures = tuple(figures_in(cleaned(line)))
+        source = number if page.path.parent == RESULTS else self._source(page, section, number)
+        if source is None or not figures:
             return
-        if _is_fenced(page.lines, number):
-            return
-        excepted = tuple(self._excepted(line))
-        evidence = self._evidence(page, section, number, linked)
-        for figure in figures_in(cleaned(line)):
+        evidence = self._evidence(page, section, source, has_section_links=bool(header) or not _LINK.search(line))
+        for figure in figures:
             servers = _servers_of(line, header, figure.start)
             figure = _with_unit(figure, line, header)
-            how = next((kind for start, end, kind in excepted if start <= figure.start and figure.end <= end), "")
+            how = self._exception(line, figure)
             if not how and line in self._generated:
                 how = "generated"
             if not how and _is_in(figure, evidence, servers):
                 how = "report"
             yield Checked(page.path, number + 1, figure, how, evidence, servers)
 
-    def _excepted(self, line: str) -> Iterator[tuple[int, int, str]]:
+    def _check_answer(self, page: Page, section: Section, number: int) -> Iterator[Checked]:
+        """Checks a line of a block of code. Only one with means is the answer of a session."""
+        words, line = page.code_blocks[number], page.lines[number]
+        if "+-" not in words:
+            return
+        source = self._source(page, section, number)
+        reports = () if source is None else page.linked_reports(source)
+        is_answer = any(words in _words(path.read_text("utf-8")) for path in reports)
+        for figure in figures_in(cleaned(line)):
+            how = "answer" if is_answer else self._exception(line, figure)
+            yield Checked(page.path, number + 1, figure, how, (), frozenset())
+
+    def _source(self, page: Page, section: Section, number: int) -> int | None:
+        """Returns the line whose links a line has: itself, or the nearest one above it in its section that links to
+        results. One that links to another site has its figures from there."""
+        for place in (number, *(place for place in reversed(section.lines) if place < number)):
+            if any(page.linked_reports(place)) or any(page.linked_sections(place, self.pages)):
+                return place
+            if place == number and _LINK_OUT.search(page.lines[number]):
+                return None
+        return None
+
+    def _exception(self, line: str, figure: Figure) -> str:
+        """Returns the kind of exception that a figure is, or nothing."""
         for words, kind in self.exceptions.items():
             place = line.find(words)
             while place >= 0:
-                yield place, place + len(words), kind
+                if place <= figure.start and figure.end <= place + len(words):
+                    return kind
                 place = line.find(words, place + 1)
+        return ""
 
-    def _evidence(self, page: Page, section: Section, number: int, linked: Sequence[Section]) -> tuple[Lines, ...]:
-        sections = (section, *linked) if page.path.parent == RESULTS else linked
+    def _evidence(self, page: Page, section: Section, number: int, *, has_section_links: bool) -> tuple[Lines, ...]:
+        sections = tuple(page.linked_sections(number, self.pages))
+        if page.path.parent == RESULTS:
+            sections = (section, *sections)
+            if has_section_links:
+                sections += tuple(one for place in section.lines for one in page.linked_sections(place, self.pages))
         paths = (*page.linked_reports(number), *(path for one in sections for path in one.reports))
         found = list[Line]()
         for one in sections:
@@ -430,8 +471,8 @@ class Checker:
         return (*map(report_lines, dict.fromkeys(paths)), Lines(found))
 
 
-def _is_fenced(lines: Sequence[str], number: int) -> bool:
-    return lines[number].startswith("```") or sum(line.startswith("```") for line in lines[:number]) % 2 == 1
+def _words(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _servers_of(line: str, header: str, place: int) -> frozenset[str]:
@@ -464,16 +505,19 @@ def _is_in(figure: Figure, evidence: Iterable[Lines], servers: frozenset[str]) -
 
 
 def generated_tables() -> Iterator[str]:
-    """Yields the tables that tests/test_intervals.py and tests/storage/test_stored_sessions.py compare."""
+    """Yields the tables that other tests compare: those of `make intervals`, of the kept sessions, and of the proofs of
+    `recovery estimate` and `recovery watch`."""
     found = json.loads(FOUND.read_text())
     yield from (short_table(found), *tables(found))
+    yield from estimate_tables(predicted_kills())
+    yield from watch_tables(json.loads(WATCHED.read_text()))
     yield SESSIONS_PAGE.read_text("utf-8").partition("## All sessions")[2]
 
 
 def read_pages() -> dict[Path, str]:
-    """Returns the pages whose figures are checked. Two stand on recorded starts, which are no sessions."""
+    """Returns the pages whose figures are checked."""
     paths = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(RESULTS.glob("*.md"))]
-    return {path: path.read_text("utf-8") for path in paths if path.name not in _RECORDED}
+    return {path: path.read_text("utf-8") for path in paths}
 
 
 def changed(figure: Figure) -> Iterator[Figure]:
