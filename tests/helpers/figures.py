@@ -4,7 +4,7 @@ A figure is a number, or several that belong together, such as `63.0 +- 3.6 (60.
 report, in this order and with their units. A single run is evidence only for figures of three digits or more. The
 reports are those of its section and those that its line links to, also by way of another section; a line without links
 has those of its section. Outside docs/results it has those of the nearest line above it in its section that links to
-results, and a block of code with means must be in such a report, word for word. A number about one server must be in a
+results, and a block of code with means must be in such a report, word for word. A figure about one server must be in a
 line about this server. Figures that no report has stand in docs/results/figures.toml, with the words around them, or
 are computed in tests/helpers/formulas.py.
 
@@ -476,11 +476,11 @@ def _words(text: str) -> str:
 
 
 def _servers_of(line: str, header: str, place: int) -> frozenset[str]:
-    """Returns the server of a row or else of a column, if it is one."""
-    if not header:
+    """Returns the server of a row or else of a column, if it is one; of a cell that names servers itself, none."""
+    column, row = line[:place].count("|"), line.split("|")
+    if not header or (column > 1 and _VERSION.search(row[column])):
         return frozenset()
-    cells = (line.split("|")[1], header.split("|")[line[:place].count("|")])
-    named = [frozenset(_VERSION.findall(cell)) for cell in cells]
+    named = [frozenset(_VERSION.findall(cell)) for cell in (row[1], header.split("|")[column])]
     return next((one for one in named if len(one) == 1), frozenset())
 
 
@@ -500,7 +500,7 @@ def _is_in(figure: Figure, evidence: Iterable[Lines], servers: frozenset[str]) -
         line.has(figure)
         for lines in evidence
         for line in lines.near(figure)
-        if not is_plain or line.can_be_about(servers)
+        if not (is_plain or servers) or line.can_be_about(servers)
     )
 
 
