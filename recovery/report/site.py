@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -61,10 +61,11 @@ def write_site(results: Path, out: Path, questions: Mapping[str, str]) -> Writte
     if not found:
         raise RecoveryError(f"no session in {results} can be read", left_out[0])
     ordered = tuple(sorted(found, key=lambda session: (session.started_at, session.name)))
-    newest = {session.experiment: session.name for session in ordered}
-    charts = {experiment: main_charts(load_session(results / name)) for experiment, name in newest.items()}
+    site = Site(ordered, questions, {}, tuple(left_out))
+    quoted = {site.with_most_runs(page).name for page in site.asked}
+    site = replace(site, charts={name: main_charts(load_session(results / name)) for name in quoted})
     with _writing(out):
-        for name, content in site_pages(Site(ordered, questions, charts, tuple(left_out))):
+        for name, content in site_pages(site):
             write_atomically(out / name, content.encode("utf-8", errors="replace"))
     return WrittenSite(out / INDEX, len(found), tuple(left_out))
 

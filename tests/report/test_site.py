@@ -18,7 +18,7 @@ from html_page import HtmlPage, check_page, without_whole
 
 from recovery.cli.main import run
 from recovery.linux.files import template_dir
-from recovery.report.html.site_pages import Site, session_links, site_pages, site_session
+from recovery.report.html.site_pages import Site, SiteSession, session_links, site_pages, site_session
 from recovery.report.published import publications
 from recovery.report.site import write_site
 from recovery.report.write import render_page
@@ -99,7 +99,7 @@ def test_experiments_that_ask_one_question_share_its_page(results: Path) -> None
     sessions = session, replace(session, name="other", experiment="cold-recovery")
     questions = {"cold-recovery": "How long?", "crash-recovery": "How long?"}
     assert {session_links(one, questions).question for one in sessions} == {"../question-cold-recovery.html"}
-    written = dict(site_pages(Site(sessions, questions, dict.fromkeys(questions, ()))))
+    written = dict(site_pages(Site(sessions, questions, {one.name: () for one in sessions})))
     assert [name for name in written if name.startswith("question-")] == ["question-cold-recovery.html"]
     page = written["question-cold-recovery.html"]
     assert "cold-recovery, crash-recovery: 2 sessions</h1>" in page
@@ -109,7 +109,7 @@ def test_experiments_that_ask_one_question_share_its_page(results: Path) -> None
 def test_an_experiment_of_a_later_version_has_a_page_of_its_own(results: Path) -> None:
     session = site_session(KEPT[0], "sessions/one.html", load_session(results / KEPT[0]))
     later = tuple(replace(session, experiment=name) for name in ("big crash", "other"))
-    written = dict(site_pages(Site(later, QUESTIONS, {one.experiment: () for one in later})))
+    written = dict(site_pages(Site(later, QUESTIONS, {one.name: () for one in later})))
     for one in later:
         assert one.question in written[session_links(one, QUESTIONS).question.removeprefix("../")]
 
@@ -155,7 +155,7 @@ def test_a_damaged_setting_is_no_traceback(name: str, value: str | float, result
 
 def test_sessions_without_a_host_say_what_that_means(results: Path) -> None:
     session = site_session(KEPT[0], "sessions/one.html", load_session(results / KEPT[0]))
-    charts = {session.experiment: ()}
+    charts = {session.name: ()}
 
     def index_of(*hosts: str | None) -> str:
         sessions = tuple(replace(session, host_id=host) for host in hosts)
@@ -219,10 +219,54 @@ def test_a_question_has_answer_chart_table_and_doubts(site: Path) -> None:
     for name, question in QUESTIONS.items():
         page = site / f"question-{name}.html"
         written = page.read_text()
-        for section in ("answer", "newest", "results", "doubts"):
+        for section in ("answer", "most-runs", "results", "doubts"):
             assert f'<section id="{section}"' in written, name
         assert question in text_of(page)
         assert "<svg" in written
+
+
+def section_of(page: Path, key: str) -> str:
+    found = re.search(rf'<section id="{key}".*?</section>', page.read_text(), re.DOTALL)
+    assert found is not None
+    return found[0]
+
+
+def test_a_question_quotes_the_session_with_the_most_runs(site: Path) -> None:
+    page, link = site / "question-crash-recovery.html", "sessions/2026-11-25-six-servers.html"
+    assert f'From the session with the most runs, <a href="{link}">2026-11-25-six-servers</a>:' in page.read_text()
+    assert "mariadb-10.11.18 recovers 214 times faster" in text_of(page)
+    chart = section_of(page, "most-runs")
+    assert "The session with the most runs: 2026-11-25-six-servers" in chart
+    assert {"5.6.24", "9.7.4", "mariadb-10.11.18"} <= set(re.findall(r"[a-z]*-?[0-9]+(?:\.[0-9]+){1,2}", chart))
+    assert '63.0 <span class="whole">+- 3.6</span> s' in section_of(site / "index.html", "questions")
+    assert f'<a href="{link}">2026-11-25-six-servers</a>)' in section_of(site / "index.html", "questions")
+
+
+def test_the_quoted_session_is_finished_then_has_most_runs_then_most_tables_then_is_the_newest(results: Path) -> None:
+    session = site_session("first", "first.html", load_session(results / KEPT[0]))
+    page = f"question-{session.experiment}.html"
+    fewer_tables = tuple(replace(cell, tables=10) for cell in session.cells)
+    others = (
+        replace(session, name="fewer tables", cells=fewer_tables),
+        replace(session, name="fewer runs", measured_runs=session.measured_runs - 1),
+        replace(session, name="unfinished", measured_runs=session.measured_runs + 1, is_finished=False),
+    )
+
+    def quoted(*sessions: SiteSession) -> str:
+        return Site(sessions, QUESTIONS, {}).with_most_runs(page).name
+
+    assert quoted(session, *others) == "first"
+    assert quoted(session, replace(session, name="newer"), *others) == "newer"
+    assert quoted(*others) == "fewer tables"
+    assert quoted(others[-1]) == "unfinished"
+
+
+def test_a_question_about_starts_says_what_shortens_them_as_the_session_does(site: Path) -> None:
+    page, session = site / "question-crash-recovery.html", site / "sessions" / "2026-11-25-six-servers.html"
+    assert section_of(page, "shorten") == section_of(session, "shorten")
+    assert "<strong>" in section_of(page, "shorten")
+    assert 'What shortens it: <a href="#shorten">' in section_of(page, "answer")
+    assert "What shortens it" not in text_of(site / "question-write-scaling.html")
 
 
 def test_the_published_claims_stand_beside_what_was_measured(site: Path) -> None:

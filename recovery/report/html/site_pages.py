@@ -28,6 +28,7 @@ from recovery.model import (
     Limits,
     Session,
     Settings,
+    Status,
     Table,
     Verdict,
     limits_from_settings,
@@ -37,11 +38,12 @@ from recovery.model import (
 from recovery.report import fmt
 from recovery.report.claims import Answer, ClaimVerdict, Publication, answer_claims
 from recovery.report.host_words import stronger_words
+from recovery.report.html.advice import Advice, advice
 from recovery.report.html.charts import About, Row, Segment, bar_css, bars
 from recovery.report.html.page import BADGES, SiteLinks, template, tidied
-from recovery.report.html.parts import Chart, FoldedParts, PageSection, Part, table_parts
+from recovery.report.html.parts import Chart, FoldedParts, PageSection, Part, table_parts, unbroken
 from recovery.report.published import figures_table, find_publication, publication_table, publications
-from recovery.report.summary_text import answers, mean_text
+from recovery.report.summary_text import advice_of, answers, mean_text
 from recovery.report.tables import PUBLISHED, SECTIONS, heading
 
 INDEX, PUBLISHED_PAGE = "index.html", "published.html"
@@ -108,7 +110,12 @@ class SiteSession:
     versions: tuple[str, ...]
     runs: Mapping[str, tuple[int, int]]
     """Number of counted runs of each version, and how many of them failed."""
+    is_finished: bool
+    measured_runs: int
     answers: tuple[str, ...]
+    advice_of: str | None
+    """Where the documentation says what shortens the start."""
+    advice: tuple[Advice, ...]
     findings: tuple[Finding, ...]
     cells: tuple[SiteCell, ...]
     claims: tuple[Answer, ...]
@@ -120,6 +127,10 @@ class SiteSession:
     @property
     def times_starts(self) -> bool:
         return any(cell.cache for cell in self.cells)
+
+    @property
+    def most_tables(self) -> int:
+        return max((cell.tables or 0 for cell in self.cells), default=0)
 
 
 def site_session(name: str, link: str, session: Session) -> SiteSession:
@@ -141,7 +152,11 @@ def site_session(name: str, link: str, session: Session) -> SiteSession:
             )
             for version in session.versions
         },
+        is_finished=session.status == Status.FINISHED,
+        measured_runs=sum(run.verdict is Verdict.MEASURED for run in session.runs),
         answers=answers(session),
+        advice_of=advice_of(session),
+        advice=advice(session),
         findings=findings_of_each_cell(session),
         cells=tuple(_cells(session)) if is_compared(session) else (),
         claims=() if publication is None else answer_claims(publication, session),
@@ -263,6 +278,8 @@ class SitePage:
     state: str
     sections: tuple[PageSection, ...]
     answers: tuple[str, ...] = ()
+    advice_of: str | None = None
+    advice: tuple[Advice, ...] = ()
     filters: Mapping[str, tuple[str, ...]]
     """Names of the columns to filter by, for each section whose table can be sorted and filtered."""
     notes: tuple[str, ...] = ()
@@ -275,7 +292,7 @@ class Site:
     questions: Mapping[str, str]
     """The question of each experiment, in the order of the list."""
     charts: Mapping[str, tuple[Part, ...]]
-    """Those of the newest session of each experiment."""
+    """Those of each session that has the most runs of its question, by its name."""
     left_out: tuple[str, ...] = ()
     """One line for each session that cannot be read."""
 
@@ -296,6 +313,12 @@ class Site:
             page = question_page_name(name, self.questions)
             found[page] = (*found.get(page, ()), name)
         return found
+
+    def with_most_runs(self, page: str) -> SiteSession:
+        """Returns the session that the page of a question quotes: the finished one with the most measured runs; of
+        equal ones that with the most tables, then the newest."""
+        sessions = self.of(*self.asked[page])
+        return max(reversed(sessions), key=lambda one: (one.is_finished, one.measured_runs, one.most_tables))
 
     def question_of(self, experiments: Sequence[str]) -> str:
         """Returns the question that these experiments ask."""
@@ -319,13 +342,13 @@ def index_page(site: Site) -> SitePage:
     servers_lead = " ".join(("Starts after a kill, with the usual settings.", _SERVERS, *_unknown_hosts(site.sessions)))
     questions = Table(
         "Questions",
-        ("experiment", "question", "sessions", "newest session says"),
+        ("experiment", "question", "sessions", "from the session with the most runs"),
         tuple(
             (
                 ", ".join(names),
                 Markup('<a href="{}">{}</a>').format(page, site.question_of(names)),
                 str(len(site.of(*names))),
-                _first_line(site.of(*names)[-1]),
+                _first_line(site.with_most_runs(page)),
             )
             for page, names in site.asked.items()
         ),
@@ -356,10 +379,10 @@ _RESULTS_TITLE = "Results of each session"
 _RESULTS = "Each row is of one session, with the 95 % interval in this session, and leads to its page."
 
 
-def _first_line(session: SiteSession) -> str:
-    """Returns the first line of an answer that is about a version."""
+def _first_line(session: SiteSession) -> Markup:
+    """Returns the first line of an answer that is about a version, with its session."""
     lines = [line for line in session.answers if line.startswith(session.versions)]
-    return next(iter(lines or session.answers), fmt.ABSENT)
+    return Markup("{} ({})").format(unbroken(next(iter(lines or session.answers), fmt.ABSENT)), session.anchor)
 
 
 def _state(sessions: Sequence[SiteSession]) -> str:
@@ -544,11 +567,11 @@ def question_page(site: Site, name: str) -> SitePage:
     """Returns the page of a question with this file name, with the sessions of all experiments that ask it."""
     experiments = site.asked[name]
     sessions = site.of(*experiments)
-    newest = sessions[-1]
+    main = site.with_most_runs(name)
     parts = _start_charts(sessions)
     found = (
         _section("over-sessions", "By server", *parts, lead=f"{_OWN_SETTINGS} {_SERVERS}"),
-        _section("newest", f"The newest session: {newest.name}", *site.charts[newest.experiment], lead=_ONE_SESSION),
+        _section("most-runs", f"{_MOST_RUNS}: {main.name}", *site.charts[main.name], lead=_MOST_RUNS_LEAD),
         _section("results", _RESULTS_TITLE, *table_parts("results", results_table(sessions)), lead=_RESULTS),
         _section("doubts", "Doubts", *_doubt_parts(sessions), lead=" ".join(_basis_lines(sessions))),
     )
@@ -556,20 +579,27 @@ def question_page(site: Site, name: str) -> SitePage:
         question=site.question_of(experiments),
         heading=f"{', '.join(experiments)}: {fmt.count_text(len(sessions), 'session')}",
         state=_state(sessions),
-        answers=tuple(_answer_lines(sessions)),
-        sections=tuple(section for section in found if section.parts or section.key == "doubts"),
+        answers=tuple(_answer_lines(sessions, main)),
+        advice_of=main.advice_of,
+        advice=main.advice,
+        sections=tuple(section for section in found if section.parts or section.key in _ALWAYS_SHOWN),
         filters={"results": _FILTERS},
         name=name,
     )
 
 
 _OWN_SETTINGS = "A server is named with the settings of its start that are not the usual ones."
-_ONE_SESSION = "All figures of this chart are those of one session."
+_MOST_RUNS = "The session with the most runs"
+_MOST_RUNS_LEAD = (
+    "Finished sessions come first, then those with more measured runs, then those with more tables, then newer ones. "
+    "All figures here are of this one session."
+)
+_ALWAYS_SHOWN = ("most-runs", "doubts")
 _MAX_ANSWERS = 8
 
 
-def _answer_lines(sessions: Sequence[SiteSession]) -> Iterator[str]:
-    """Yields the means over three sessions or more, then what the newest session says."""
+def _answer_lines(sessions: Sequence[SiteSession], main: SiteSession) -> Iterator[str]:
+    """Yields the means over three sessions or more, then what the session with the most runs says."""
     over = {key: found for key, found in same_measurements(sessions).items() if len(found) >= MIN_SESSIONS}
     for key, found in sorted(over.items(), key=lambda item: -len(item[1]))[:_MAX_ANSWERS]:
         cell = found[0][1]
@@ -578,9 +608,8 @@ def _answer_lines(sessions: Sequence[SiteSession]) -> Iterator[str]:
         unit = " s" if cell.about.unit == "s" else f" {cell.about.label}"
         figure, _, many = mean_over_text(found).rpartition(", ")
         yield f"{what}: {figure}{unit} over {many}."
-    newest = sessions[-1]
-    yield Markup("In the newest session, {}:").format(newest.anchor)
-    yield from newest.answers
+    yield Markup("From the session with the most runs, {}:").format(main.anchor)
+    yield from main.answers
 
 
 def _start_charts(sessions: Sequence[SiteSession]) -> tuple[Part, ...]:
