@@ -224,6 +224,7 @@ def test_the_pages_have_the_tables_of_the_file(stored: dict[str, Any]) -> None:
 def test_the_picture_of_the_first_page_is_that_of_the_file(stored: dict[str, Any]) -> None:
     drawn = picture(cells_from(stored))
     assert drawn == PICTURE.read_text("utf-8")
+    assert re.search(r"\b([A-Z]\w+) \1\b", drawn) is None, "the description names a product once"
     names = re.findall(r'class="row-name">([^<]+)<', drawn)
     shown = re.findall(r"^\| (M\w+ [\d.]+) \|", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
     assert names == shown

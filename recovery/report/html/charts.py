@@ -242,7 +242,9 @@ def _bar_axis(axis: ChartAxis, bottom: float, unit: str) -> Iterator[Markup]:
 
 def _bar_description(row: Row) -> str:
     if len(row.values) == 1:
-        return " ".join(filter(None, (*row.values, row.name, row.text)))
+        # The name of a row can begin with that of its bar: MySQL 8.0.31.
+        names = (name for name in row.values if not row.name.startswith(name))
+        return " ".join(filter(None, (*names, row.name, row.text)))
     return f"{row.name} {row.text}: most in {max(row.values, key=lambda name: row.values[name])}"
 
 
