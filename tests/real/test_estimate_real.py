@@ -61,7 +61,7 @@ def test_a_running_server_is_estimated_by_what_is_pending(
             assert text.startswith("If it were killed now: ")
             assert "Largest lever: " in text
             assert "lacks the right" not in text
-            assert "1 transaction after XA PREPARE: 1 rows" in text
+            assert "1 transaction after XA PREPARE: their rows, 1," in text
             metrics = tmp_path / "estimate.prom"
             assert estimated("seer", "--reads", "2000", "--openmetrics", str(metrics))[0] == 0
             samples = [line.rsplit(" ", 1) for line in metrics.read_text().splitlines() if not line.startswith("#")]
