@@ -60,7 +60,7 @@ def test_a_running_server_is_estimated_by_what_is_pending(
             assert code == 0
             assert text.startswith("If it were killed now: ")
             assert "Largest lever: " in text
-            assert "lacks the right" not in text
+            assert "lacks the privilege" not in text
             assert "1 transaction after XA PREPARE: their rows, 1," in text
             metrics = tmp_path / "estimate.prom"
             assert estimated("seer", "--reads", "2000", "--openmetrics", str(metrics))[0] == 0
