@@ -46,8 +46,8 @@ _LATENCIES = ("latency_mean_ms", "latency_p95_ms", "latency_p99_ms")
 RECOVERY_METRIC = "recovery_s"
 """The main metric of a session that crashes servers at random moments."""
 _OF_PENDING_WORK = (
-    "dirty_pages", "pages_recovered", "uncommitted_rows", "untouched_row_s", "locked_row_s", "waiting_row_s",
-    "rollback_s",
+    "dirty_pages", "pages_recovered", "uncommitted_rows", "rows_recovered", "untouched_row_s", "locked_row_s",
+    "waiting_row_s", "rollback_s",
 )  # fmt: skip
 METRICS: dict[str, Metric] = {
     about.name: about
@@ -92,6 +92,7 @@ METRICS: dict[str, Metric] = {
         Metric("killed_after_s", "killed after, s", "s", None, "of writing, of shutdown, or of the last recovery"),
         Metric("uncommitted_rows", "uncommitted rows", "", None, "changed by one transaction, right before the kill"),
         Metric("pages_recovered", "pages recovered", "", None, "with redo to apply, according to the log"),
+        Metric("rows_recovered", "rows recovered", "", None, "of transactions to roll back, according to the log"),
         Metric("untouched_row_s", "first write", "s", False, "until a row that nothing had changed was written"),
         Metric("locked_row_s", "locked row", "s", False, "until a new statement got a row of the transaction"),
         Metric("waiting_row_s", "waiting", "s", False, "until a statement that waited for such a row got it"),

@@ -132,6 +132,12 @@ def pages_recovered(log: Iterable[str]) -> float | None:
     return float(max(left) if left else sum(batches)) if left or batches else None
 
 
+def rows_recovered(log: Iterable[str]) -> float | None:
+    """Returns the number of rows to roll back according to the log of a start; None if the log does not say."""
+    found = [dict(log_counters(line)) for line in log]
+    return next((float(counts["rows_to_undo"]) for counts in found if "rows_to_undo" in counts), None)
+
+
 _PATIENCE_S, _LEAST_GROWTH = 30.0, 0.01
 
 
@@ -201,12 +207,12 @@ def measure(bench: Bench, variant: Variant) -> Measurement:
                 complaints=damage_lines(log),
             )
         server.stop()
-    recovered = pages_recovered(log)
-    pages = {} if recovered is None else {"pages_recovered": recovered}
+    found = {"pages_recovered": pages_recovered(log), "rows_recovered": rows_recovered(log)}
+    recovered = {name: value for name, value in found.items() if value is not None}
     return replace(
         started,
         cold=cold,
-        metrics=crash_metrics(findings) | started.metrics | pending | pages | written,
+        metrics=crash_metrics(findings) | started.metrics | pending | recovered | written,
         broken_promises=(*broken_promises(findings), *broken),
     )
 

@@ -117,6 +117,7 @@ _COUNTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("batch to recover", r"batch to recover\s+(\d+) pages", ("pages_to_recover",)),
     ("To recover", r"To recover: (?:LSN \S+ )?(\d+) pages", ("pages_to_recover",)),
     ("Applying a", r"Applying a batch of (\d+) redo log records", ("redo_records",)),
+    ("to undo", r"in total (\d+) row operations to undo", ("rows_to_undo",)),
     ("rolled back", r"(\d+) transaction\(s\) which must be rolled back", ("transactions_to_roll_back",)),
     ("rseg using", r"initialize rseg using (\d+) thread", ("rollback_segment_threads",)),
 )

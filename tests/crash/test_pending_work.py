@@ -19,6 +19,7 @@ from recovery.crash.pending_work import (
     load_pages,
     pages_recovered,
     parse_pending,
+    rows_recovered,
     server_options,
     targets,
     variant_specs,
@@ -123,6 +124,13 @@ def test_the_pages_of_each_batch_are_added_and_those_of_mariadb_decrease() -> No
     assert pages_recovered(batches) == 1000
     assert pages_recovered(["InnoDB: To recover: 900 pages", "InnoDB: To recover: 100 pages"]) == 900
     assert pages_recovered(["InnoDB: Apply batch completed"]) is None
+
+
+def test_the_rows_to_roll_back_are_those_of_the_log() -> None:
+    lines = ["InnoDB: 1 transaction(s) which must be rolled back or cleaned up in total 200000 row operations to undo"]
+    assert rows_recovered(lines) == 200_000
+    assert rows_recovered(["InnoDB: in total 7 row operations to undo"]) == 7
+    assert rows_recovered(["InnoDB: Apply batch completed"]) is None
 
 
 def test_each_state_is_compared_with_a_server_that_has_nothing_pending() -> None:
