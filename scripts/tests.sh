@@ -106,7 +106,7 @@ start_engine
 local="real and not containers and not alone"
 # How the names of files in tests/real begin, so that the workers end at about the same time. The third has all others.
 first="[a-d] ex [f-l] sc"
-second="en ow sy [t-z]"
+second="en ow re sy [t-z]"
 # What one worker drops from the cache the others would read again, and what is warm there would never stay warm.
 export TESTS_KEEP_CACHES=1
 start_tests first "$isolated" -m "$local" $(printf 'tests/real/test_%s*.py ' $first) >"$folder/first"
