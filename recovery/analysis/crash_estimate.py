@@ -246,6 +246,10 @@ def _parts(state: ServerState, constants: Constants) -> Iterator[Part]:
     yield part("prepared transactions", prepared_s, "smaller transactions", wider=1 + _ROW_ERROR)
 
 
+def _seconds(state: ServerState, constants: Constants) -> float:
+    return sum(part.seconds for part in _parts(state, constants))
+
+
 def _files_s(state: ServerState, constants: Constants) -> float:
     """Either the storage limits how fast files are read, or the server does."""
     return (state.files or 0) * max(constants.requests_per_file / state.reads_per_s, constants.file_s)
@@ -342,9 +346,7 @@ def _fit(kills: Sequence[Kill], known: Constants) -> Constants:
     counted = [kill for kill in kills if not kill.state.prepared_rows]
     fitted = _least_squares(counted, [1.0] * len(counted), known)
     for _ in range(_ROUNDS):
-        errors = (
-            abs(1 - sum(part.seconds for part in _parts(kill.state, fitted)) / kill.startup_s) for kill in counted
-        )
+        errors = (abs(1 - _seconds(kill.state, fitted) / kill.startup_s) for kill in counted)
         fitted = _least_squares(counted, [_USUAL_ERROR / max(error, _USUAL_ERROR) for error in errors], known)
     return replace(
         fitted,
@@ -352,9 +354,7 @@ def _fit(kills: Sequence[Kill], known: Constants) -> Constants:
         prepared_rows_per_s=_rate(
             kills, known.prepared_rows_per_s,
             lambda kill: (
-                kill.state.prepared_rows,
-                kill.startup_s
-                - sum(part.seconds for part in _parts(replace(kill.state, prepared_rows=0), fitted)),
+                kill.state.prepared_rows, kill.startup_s - _seconds(replace(kill.state, prepared_rows=0), fitted)
             ),
         ),
     )  # fmt: skip

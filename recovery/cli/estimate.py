@@ -193,6 +193,8 @@ class _Server:
         self._datadir = None if self._pid is None else look_at(self._pid).datadir
         self._constants = constants_of(None if self._datadir is None else host_id_with(self._datadir))
         constants_for(self._reader.version, self._constants)
+        hidden = "its data directory is not seen from here, so that the constants are not those of a calibration"
+        self._notes = (hidden,) if self._datadir is None and _stored_constants() else ()
         self._reader.begin()
 
     def estimate(self) -> tuple[ServerState, Estimate]:
@@ -203,9 +205,7 @@ class _Server:
                 self._reads_per_s = self._measure()
             self._measured_s = now_s
         state = self._reader.read(min(self._reads_per_s, self._limit()))
-        if self._datadir is None and _stored_constants():
-            note = "its data directory is not seen from here, so that the constants are not those of a calibration"
-            state = replace(state, notes=(*state.notes, note))
+        state = replace(state, notes=(*state.notes, *self._notes))
         return state, estimate_start(state, self._constants)
 
     def _limit(self) -> float:

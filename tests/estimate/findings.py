@@ -66,7 +66,7 @@ def tables(results: Sequence[Result]) -> tuple[str, ...]:
     """Returns what was predicted and what it took, in Markdown: shares and errors, and the range of states. Those of
     servers that write pages all the time have tables of their own."""
     steady = [one for one in results if one.record.planned.purpose is Purpose.STEADY]
-    others = [one for one in results if one not in steady]
+    others = [one for one in results if one.record.planned.purpose is not Purpose.STEADY]
     return tuple(table for ones in (others, steady) if ones for table in _tables(ones))
 
 
@@ -89,12 +89,15 @@ def _tables(results: Sequence[Result]) -> tuple[str, str]:
         for name, ones in groups
     ]  # fmt: skip
     head = ("kills", "number", "inside the range", "error", "error of redo over rate", "error of last time")
+    by_version = {
+        version: [one for one in results if one.version == version]
+        for version in sorted({one.version for one in results})
+    }
     states = [
         (version, _span(one.startup_s for one in ones), _span(one.record.state.dirty_pages for one in ones),
          _span((one.record.state.redo_bytes or 0) / 1e6 for one in ones),
          _span(one.record.state.uncommitted_rows or 0 for one in ones))
-        for version in sorted({one.version for one in results})
-        for ones in [[one for one in results if one.version == version]]
+        for version, ones in by_version.items()
     ]  # fmt: skip
     return _table(head, errors), _table(
         ("server", "start, s", "dirty pages", "redo, MB", "rows of an open transaction"), states
