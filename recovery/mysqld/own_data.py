@@ -16,7 +16,7 @@ from pathlib import Path
 
 from recovery.errors import HostUnfitError, UsageError
 from recovery.linux.cleanup import SERVER_NAMES, servers_in
-from recovery.linux.files import clone_or_copy, data_extents, open_regular
+from recovery.linux.files import clone_or_copy, open_regular
 from recovery.model import SYSTEM_SCHEMAS, Flavor, OwnData, Version, can, parse_version
 from recovery.mysqld.options import (
     ENCRYPTED_REDO,
@@ -31,6 +31,7 @@ from recovery.mysqld.options import (
     parse_size,
 )
 from recovery.mysqld.redo_log import archived_redo_files, parse_page_bytes, redo_files, was_shut_down
+from recovery.mysqld.tablespace_names import tablespace_names
 
 OWN_SCHEMA, OWN_TABLES = "crash_recovery_test", 100
 """The schema that the tool adds to a copy, with the tables that its inserts write to."""
@@ -147,9 +148,8 @@ _CREATOR = slice(16, 48)
 _RELEASE = re.compile(r"(?<!\d)\d{1,3}\.\d{1,3}\.\d{1,4}(?!\d)", re.ASCII)
 _RELEASE_NUMBERS = range(80_000, 1_000_000)
 """The numbers that a server may have in its data dictionary: 80031 is 8.0.31."""
-_ABSOLUTE = re.compile(rb"[\x00-\x1f\x80-\xff](/[ -~]{1,500}?\.ib[du])")
-"""The path of a tablespace outside the data directory, in the data dictionary of 8.0 and later."""
-_CHUNK_BYTES = 1 << 24
+_OUTSIDE = re.compile(r"(?:/|(?:\./)*\.\./).*\.ib[du]", re.DOTALL)
+"""The name of a tablespace outside the data directory, in the data dictionary of 8.0 and later."""
 _SMALLEST_PAGE = 1024
 
 
@@ -312,17 +312,16 @@ def _check_tablespace(file: _File) -> None:
 
 
 def _refuse_outside(dictionary: Path) -> None:
-    with open_regular(dictionary) as file:
-        for start, end in data_extents(file.fileno()):
-            rest = b""
-            while start < end and (chunk := os.pread(file.fileno(), min(_CHUNK_BYTES, end - start), start)):
-                if match := _ABSOLUTE.search(rest + chunk):
-                    raise UsageError(
-                        f"the data dictionary names {match[1].decode()}, a tablespace outside the data directory, "
-                        "which a copy would share with the original",
-                        "bring it into the data directory first",
-                    )
-                start, rest = start + len(chunk), chunk[-512:]
+    """Raises UsageError if the dictionary has a tablespace outside the data directory. One that was dropped counts as
+    long as its file is there: the server may have been killed before the end of the DROP."""
+    for tablespace in tablespace_names(dictionary):
+        name = tablespace.name
+        if _OUTSIDE.match(name) and (tablespace.is_current or (dictionary.parent / name).exists()):
+            raise UsageError(
+                f"the data dictionary names {name}, a tablespace outside the data directory, "
+                "which a copy would share with the original",
+                "bring it into the data directory first",
+            )
 
 
 def _version(path: Path, redo: list[Path]) -> tuple[Version | None, bool]:

@@ -22,6 +22,7 @@ from recovery.errors import HostUnfitError, OptionConflictError, RecoveryError, 
 from recovery.experiments.experiment import OwnDataOptions
 from recovery.model import OwnData, parse_version
 from recovery.mysqld.own_data import check_server, copy_own_data, examine, keeps_redo_log
+from recovery.mysqld.tablespace_names import TablespaceName, tablespace_names
 from recovery.session.run import ending_note
 
 PAGE = 16384
@@ -282,12 +283,80 @@ def test_refused(name: str, datadir: Path) -> None:
     assert caught.value.hint
 
 
-def test_a_tablespace_outside_is_found_in_the_dictionary(datadir: Path) -> None:
-    as_of_80(datadir)
-    with (datadir / "mysql.ibd").open("ab") as file:
-        file.write((b"\x80\x00\x01./shop/orders.ibd" + b"\x01/elsewhere/shop/people.ibd").ljust(PAGE, b"\0"))
-    with pytest.raises(UsageError, match=r"names /elsewhere/shop/people\.ibd"):
+def page_of_names(*names: str, deleted: str = "", level: int = 0) -> bytes:
+    """A page of the index of file names: each record right behind the one before, as a server fills it."""
+    made, at, last, begin = bytearray(PAGE), 120, 99, 120
+    made[24:26] = (0x45BF).to_bytes(2)
+    made[42:44] = (0x8000 | len(names) + 2).to_bytes(2)
+    made[64:66] = level.to_bytes(2)
+    for number, name in enumerate(names, 1):
+        text = name.encode()
+        length = bytes([len(text)]) if len(text) < 128 else bytes([len(text) & 0xFF, 0x80 | len(text) >> 8])
+        begin = at + len(length) + 5
+        made[at:begin] = length + bytes([0x20 if name == deleted else 0, 0, number << 3, 0, 0])
+        made[last - 2 : last] = ((begin - last) % 65536).to_bytes(2)
+        rest = number.to_bytes(8) + (1).to_bytes(4)
+        made[begin : begin + len(text) + 12] = text + rest
+        last, at = begin, begin + len(text) + 12
+    made[last - 2 : last] = ((112 - last) % 65536).to_bytes(2)
+    return bytes(made)
+
+
+def with_names(data: Path, *pages: bytes, free: bool = False) -> None:
+    """Makes a dictionary with these pages behind the first one."""
+    as_of_80(data)
+    first = bytearray(page(pages=1 + len(pages), version=80031))
+    first[150 + 24 : 150 + 40] = bytes([0xFF if free else 0]) * 16
+    (data / "mysql.ibd").write_bytes(bytes(first) + b"".join(pages))
+
+
+@pytest.mark.parametrize("length", range(9, 151))
+def test_names_of_every_length_are_read_as_the_records_say(length: int, datadir: Path) -> None:
+    """Where two records of one length lie beside each other, the byte before the name is their distance: "/" for 29."""
+    names = [f"./{letter}/{'t' * (length - 8)}.ibd" for letter in "ab"]
+    with_names(datadir, page_of_names(*names))
+    assert list(tablespace_names(datadir / "mysql.ibd")) == [TablespaceName(name, True) for name in names]
+    if length == 29:
+        assert b"/./a/" in (datadir / "mysql.ibd").read_bytes()
+    assert looked_at(datadir).tables == 2
+    outside = f"/{'o' * (length - 5)}.ibd"
+    (datadir / "mysql.ibd").unlink()
+    shutil.rmtree(datadir / "#innodb_redo")
+    (datadir / "ib_logfile0").touch()
+    with_names(datadir, page_of_names(names[0], outside))
+    with pytest.raises(UsageError, match=f"names {outside}, a tablespace outside"):
         looked_at(datadir)
+
+
+@pytest.mark.parametrize("name", ["/elsewhere/shop/people.ibd", "../moved/all.ibd", "./../undo.ibu", "/\u00fc/t.ibd"])
+def test_a_tablespace_outside_is_found_in_the_dictionary(name: str, datadir: Path) -> None:
+    with_names(datadir, page_of_names("./shop/orders.ibd", name, "mysql.ibd"))
+    with pytest.raises(UsageError, match=f"names {re.escape(name)}, a tablespace outside"):
+        looked_at(datadir)
+
+
+@pytest.mark.parametrize("is_free", [False, True], ids=["marked-as-deleted", "on-a-free-page"])
+def test_a_dropped_tablespace_outside_counts_while_its_file_is_there(
+    is_free: bool, datadir: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside.ibd"
+    with_names(datadir, page_of_names("./shop/orders.ibd", str(outside), deleted=str(outside)), free=is_free)
+    assert looked_at(datadir).tables == 2
+    outside.touch()
+    with pytest.raises(UsageError, match=r"outside\.ibd, a tablespace outside"):
+        looked_at(datadir)
+
+
+def test_pages_that_are_none_of_the_index_have_no_names(datadir: Path) -> None:
+    """Encrypted, damaged, an inner page, and one with a path in a text."""
+    name = page_of_names("/elsewhere/t.ibd")
+    text = bytearray(name)
+    text[text.index(b".ibd") + 4 + 8] = 0x7F
+    noise = name[:90] + os.urandom(PAGE - 90)
+    with_names(
+        datadir, b"\xff" * PAGE, page_of_names("/elsewhere/t.ibd", level=1), bytes(text), noise, name[: PAGE // 2]
+    )
+    assert [one for one in tablespace_names(datadir / "mysql.ibd") if "else" in one.name] == []
 
 
 def test_a_system_file_outside_is_refused(datadir: Path) -> None:

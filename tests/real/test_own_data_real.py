@@ -17,10 +17,12 @@ from waiting import until
 
 from recovery.builds.resolve import Sources, resolve_server
 from recovery.cli.main import run
+from recovery.errors import UsageError
 from recovery.linux.loop_device import private_mount_namespace
 from recovery.linux.storage import free_space, shares_blocks
 from recovery.mysqld.own_data import copy_own_data, examine
 from recovery.mysqld.server import Server
+from recovery.mysqld.tablespace_names import tablespace_names
 
 pytestmark = pytest.mark.real
 TABLES = 8
@@ -269,3 +271,42 @@ def test_a_copy_that_does_not_fit_is_refused(tmp_path: Path, capsys: pytest.Capt
         assert run(["cold-recovery", "--datadir", str(data), *at]) == 3
         assert not list(disk.place.glob("data/*/mysql"))
     assert "does not fit" in capsys.readouterr().err
+
+
+def test_a_dictionary_is_read_record_by_record(tmp_path: Path) -> None:
+    """File names of each length from 9 to 150, several of each beside each other, and then one table outside."""
+    build = resolve_server("8.0.31", Sources(), lambda _: None)
+    folder, outside = tmp_path / "user", tmp_path / "outside"
+    folder.mkdir()
+    outside.mkdir()
+    data = made_by(build, folder)
+    settings = {"innodb_directories": str(outside), "innodb_flush_log_at_trx_commit": "0"}
+    with server_on(build, data, folder / "logs", **settings) as server:
+        server.start()
+        with server.session() as connection, connection.cursor() as cursor:
+            for length in range(9, 151):
+                letters = length - len("./") - len("/") - len(".ibd")
+                schema = "s" * min(60, letters // 2)
+                # A hyphen is five letters in the name of a file.
+                hyphens = -(-max(0, letters - 120) // 4)
+                table = "-" * hyphens + "t" * (letters - len(schema) - 5 * hyphens)
+                cursor.execute(f"CREATE DATABASE IF NOT EXISTS `{schema}`")
+                for last in "tabc" if len(table) > 1 else "t":
+                    cursor.execute(f"CREATE TABLE `{schema}`.`{table[:-1]}{last}` (id INT PRIMARY KEY)")
+        server.stop()
+        named = {one.name for one in tablespace_names(data / "mysql.ibd") if one.is_current}
+        files = {f"./{path.relative_to(data)}" for path in data.glob("*/*.ibd")}
+        assert files <= named
+        assert {len(name) for name in files} >= set(range(9, 151))
+        examine(data, {}, as_is=False)
+        server.start()
+        with server.session() as connection, connection.cursor() as cursor:
+            cursor.execute(f"CREATE TABLE s.outside (id INT PRIMARY KEY) DATA DIRECTORY='{outside}'")
+        server.stop()
+        with pytest.raises(UsageError, match=rf"names {outside}/s/outside\.ibd, a tablespace outside"):
+            examine(data, {}, as_is=False)
+        server.start()
+        with server.session() as connection, connection.cursor() as cursor:
+            cursor.execute("DROP TABLE s.outside")
+        server.stop()
+    examine(data, {}, as_is=False)
