@@ -22,7 +22,8 @@ UNDO_AND_TEMP = "undo and temp"
 DICTIONARY = "dictionary"
 DICTIONARY_READ = "dictionary read"
 FILE_CHECK = "file check"
-UPGRADE = "upgrade"
+DICTIONARY_UPGRADE = "dictionary upgrade"
+SERVER_UPGRADE = "server upgrade"
 BINLOG_RECOVERY = "binlog recovery"
 REST_TO_READY = "rest to ready"
 UNNAMED = "unnamed"
@@ -37,7 +38,7 @@ JOIN = " + "
 ORDER = (
     PROCESS_START, INNODB_INITIALIZATION, DIRECTORY_LISTING, FILE_SCAN, BUFFER_POOL, DISCOVERY, SYSTEM_FILES, REDO_SCAN,
     REDO_APPLY, VALIDATION, REDO_LOG_RESIZE, UNDO_AND_TEMP, DICTIONARY, DICTIONARY_READ, FILE_CHECK, ROLLBACK,
-    UPGRADE, BINLOG_RECOVERY, BUFFER_POOL_LOAD, REST_TO_READY, UNNAMED, FIRST_QUERY,
+    DICTIONARY_UPGRADE, SERVER_UPGRADE, BINLOG_RECOVERY, BUFFER_POOL_LOAD, REST_TO_READY, UNNAMED, FIRST_QUERY,
 )  # fmt: skip
 
 
@@ -55,7 +56,8 @@ _DOES: dict[str, str] = {
     UNDO_AND_TEMP: "opens undo and temporary tablespaces",
     DICTIONARY: "loads its dictionary and opens the files that it lists",
     DICTIONARY_READ: "reads all tablespaces from its dictionary",
-    UPGRADE: "upgrades its dictionary",
+    DICTIONARY_UPGRADE: "makes its own dictionary from that of the older release",
+    SERVER_UPGRADE: "upgrades the system tables and the sys schema, and checks the tables in both",
     BINLOG_RECOVERY: "recovers transactions from the binary log",
 }
 """What a server does in a phase. The other phases do not say, or depend on the start."""
@@ -90,6 +92,11 @@ def _part_of_what_happens(phase: str, version: Version | None, crashed: bool | N
     return _DOES.get(phase)
 
 
+def is_upgrade(phase: str) -> bool:
+    """Returns whether a server does this once, at its first start over the files of an older release."""
+    return phase in (DICTIONARY_UPGRADE, SERVER_UPGRADE)
+
+
 def has_hidden_phases(names: Iterable[str]) -> bool:
     """Returns whether these are the phases of a log without Notes, which hides phases and whether there was a crash."""
     return any(INNODB_INITIALIZATION in name.split(JOIN) for name in names)
@@ -119,6 +126,8 @@ _ADVICE = {
     UNDO_AND_TEMP: "undo",
     ROLLBACK: "undo",
     DICTIONARY: "dictionary",
+    DICTIONARY_UPGRADE: "upgrade",
+    SERVER_UPGRADE: "upgrade",
     BUFFER_POOL: "buffer-pool",
     BUFFER_POOL_LOAD: "buffer-pool",
 }

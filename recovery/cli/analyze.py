@@ -17,6 +17,7 @@ import click
 from recovery.analysis.phase_names import (
     UNNAMED,
     advice_on,
+    is_upgrade,
     named_share,
     quiet_log_advice,
     seconds_by_name,
@@ -38,7 +39,14 @@ _MICROSECONDS = re.compile(r"(\.\d{3})\d+")
 _LIMITS = (
     " Look for a limit on its time (TimeoutStartSec of systemd, failureThreshold of a liveness probe) or on its memory."
 )
+_UPGRADED = " An upgrade happens once: the next start has none."
+_UPGRADING = " An upgrade happens once, and is not to be killed."
 _LEFT_OUT, _MIN_NAME_WIDTH = "...", 9
+_KINDS = {
+    "position": "position: --wsrep-recover starts a server that recovers, logs its position for Galera, and ends.",
+    "temporary": "temporary: the container's script starts a server to initialise the directory, and stops it.",
+}
+"""What is said of these kinds of starts."""
 _UNFINISHED = ("cut", "failed")
 """Outcomes of starts that did not become ready."""
 
@@ -237,7 +245,7 @@ def _last_sentence(last: LoggedStart, writer: LogWriter | None) -> str:
     where = _standing_text(last)
     what = "failed" if last.outcome == "failed" else "is not ready"
     reason = f": {_reason_text(last.reason)}" if last.reason else ""
-    return f"The last start {what}{after}{where}{reason}{_writer_text(writer)}.{_quiet_log_text(last)}"
+    return f"The last start {what}{after}{where}{reason}{_writer_text(writer)}.{_further_text(last, last.phase)}"
 
 
 def _standing_text(start: LoggedStart) -> str:
@@ -270,13 +278,18 @@ def _slowest_sentence(starts: Sequence[LoggedStart]) -> str:
     does = what_happens_in(
         phase,
         parse_version(slow.version) if slow.version else None,
-        crashed=None if slow.kind == "not told" else slow.kind == "crash",
+        crashed={"crash": True, "clean": False, "initialize": False}.get(slow.kind),
     )
     why = f": {slow.version or 'the server'} {does}" if does else ""
-    return f"{took}{_duration_text(slow)}; {100 * seconds[phase] / whole:.0f} % {phase}{why}.{_quiet_log_text(slow)}"
+    return (
+        f"{took}{_duration_text(slow)}; {100 * seconds[phase] / whole:.0f} % {phase}{why}.{_further_text(slow, phase)}"
+    )
 
 
-def _quiet_log_text(start: LoggedStart) -> str:
+def _further_text(start: LoggedStart, phase: str | None) -> str:
+    """Returns what else to know of a start that took most of its time in this phase, or is still in it."""
+    if phase is not None and is_upgrade(phase):
+        return _UPGRADING if start.outcome in _UNFINISHED else _UPGRADED
     advice = quiet_log_advice(phase.name for phase in start.phases)
     return f" {advice}" if advice else ""
 
@@ -335,6 +348,7 @@ def _overview_table(title: str, keys: tuple[str, ...], found: _Found) -> Table:
         quiet = any(version is None or can(version, "data_dictionary") for version in untold)
         by_default = "; 8.0 and later say it at --log-error-verbosity=3" if quiet else ""
         notes.append(f"not told: the log does not say whether it was a crash{by_default}.")
+    notes += [text for kind, text in _KINDS.items() if any(start.kind == kind for _, start in found)]
     notes += _unfinished_notes(found)
     return Table(
         title=title,

@@ -216,6 +216,8 @@ class Milestone(Enum):
     CHECKING = "files are being compared with the dictionary"
     VALIDATED = "every file has been compared with the dictionary"
     DICTIONARY_READ = "the data dictionary is in use"
+    DICTIONARY_UPGRADE = "the data dictionary of an older server is upgraded"
+    DICTIONARY_UPGRADED = "the data dictionary is of this server"
     UPGRADE = "tables of an older server are upgraded"
     UPGRADED = "the upgrade is done"
     BINLOG = "prepared transactions are looked up in the binlog"
@@ -271,13 +273,15 @@ _MILESTONE_PATTERNS: tuple[tuple[Milestone, str], ...] = (
         r"started; log sequence number|InnoDB: log sequence number \d+; transaction id"
         r"|InnoDB initialization has ended",
     ),
-    (Milestone.DICTIONARY, r"Data dictionary (?:restarting|initializing|upgrading)"),
+    (Milestone.DICTIONARY, r"Data dictionary (?:restarting|initializing)"),
     (Milestone.VALIDATE, r"Reading DD tablespace files"),
     (Milestone.CHECK, r"Skipping InnoDB tablespace path validation"),
     # The last line has nearly the same words as those about progress before it, but a code of its own.
     (Milestone.CHECKING, r"\[MY-012350\]|threads? have validated \d|Validated \d+ out of \d"),
     (Milestone.VALIDATED, r"\[MY-012356\]|Validated \d+/\d+  tablespaces|Scanned \d+ tablespaces\. Validated"),
     (Milestone.DICTIONARY_READ, r"Using data dictionary with version"),
+    (Milestone.DICTIONARY_UPGRADE, r"Data dictionary upgrading from version|MySQL server upgrading from version"),
+    (Milestone.DICTIONARY_UPGRADED, r"Data dictionary upgrade from version .{1,60} completed"),
     (Milestone.UPGRADE, r"Server upgrade from .{1,60} started"),
     (Milestone.UPGRADED, r"Server upgrade from .{1,60} completed"),
     (Milestone.BINLOG, r"Recovering after a crash using|Starting XA crash recovery"),
@@ -300,7 +304,8 @@ _MILESTONE_HINTS = (
     "End of log", "pply batch", "batch to recover", "Applying a", "To recover", "undo tablespace", "rollback",
     "Removed temporary", "Creating shared", "Waiting for ", "ata dictionary", "MY-012356", "alidated",
     "MY-012350", "path validation", "rewrite ", "created",
-    "Server upgrade", "Recovering after", "uffer pool(s)", "ib_buffer_pool", "Rollback of", "ready for conn",
+    "Server upgrade", "server upgrading", "Recovering after",
+    "uffer pool(s)", "ib_buffer_pool", "Rollback of", "ready for conn",
 )  # fmt: skip
 _ANY_MILESTONE = re.compile(
     "|".join(f"(?P<{milestone.name}>{spelling})" for milestone, spelling in _MILESTONE_PATTERNS)

@@ -82,6 +82,8 @@ _SCRIPT = re.compile(
     re.ASCII,
 )
 """The first line of such a script. A container's script switches to another user, and then begins again."""
+_POSITION = re.compile(r"WSREP\]?:? Recovered position", re.ASCII)
+_TEMPORARY = re.compile(r"\[Entrypoint\]: (Starting|Stopping) temporary server", re.ASCII)
 _BEFORE_NAMED_S = 2.0
 """The first lines of a server, such as warnings about its options, come at most so long before it names itself."""
 
@@ -95,9 +97,12 @@ class LoggedStart:
     """Its first time stamp, as it is written in the log."""
     version: str | None
     kind: str
-    """`crash`, `clean`, `initialize`, or `not told`: 8.0 and later log it only with --log-error-verbosity=3."""
+    """`crash`, `clean`, `initialize`, `position` (--wsrep-recover: it logs its position and ends), `temporary` (the
+    container's script initialises the directory with it), or `not told`: 8.0 and later log it only with
+    --log-error-verbosity=3."""
     outcome: str
-    """`ready`, `failed`, `cut` (the log or the server ended before) or `ended` (it initialised a data directory)."""
+    """`ready`, `failed`, `cut` (the log or the server ended before) or `ended` (it did what it was started for: it
+    initialised a data directory, logged its position, or was the temporary server of a container)."""
     reason: str | None
     startup_s: float | None
     """From its first line to the ready line, or to its last line if it did not become ready."""
@@ -149,6 +154,12 @@ class _OpenStart:
     """Only mysqld_safe has logged something so far."""
     script: Stamp | None = None
     """The first line of the script that starts the server."""
+    is_temporary: bool = False
+    """Whether a container's script starts it to initialise the data directory."""
+    was_stopped: bool = False
+    """Whether that script has stopped it."""
+    logged_position: bool = False
+    """Whether it has logged its position in Galera's cluster, after which it ends."""
     first: Stamp | None = None
     last: Stamp | None = None
     whole: bool = False
@@ -183,6 +194,7 @@ class _OpenStart:
             self.milestone, self.progress = milestone, None
         self.progress = progress or self.progress
         self.tracker.version = version_of(text) or self.tracker.version
+        self.logged_position = self.logged_position or _POSITION.search(text[:_MAX_TEXT]) is not None
         if self.pid is None:
             self.pid = process_id_in(text)
         if self.first_error is None and is_error(text):
@@ -226,6 +238,8 @@ class StartParser:
         """The first line of a script whose server has not logged anything yet."""
         self._script_goes_on = False
         """Whether a container's script is about to run itself again, as another user."""
+        self._temporary = False
+        """Whether the next server is the temporary one of a container's script."""
 
     @property
     def start_line(self) -> int | None:
@@ -239,6 +253,10 @@ class StartParser:
 
     def take(self, number: int, text: str) -> list[LoggedStart]:
         text = usual_line(text)
+        if (temporary := _TEMPORARY.search(text[:_MAX_TEXT])) is not None:
+            self._temporary = temporary[1] == "Starting"
+            if self._open is not None and self._open.is_temporary and not self._temporary:
+                self._open.was_stopped = True
         script = _SCRIPT.search(text[:_MAX_TEXT])
         if self._open is None and self._ended is None and script is None and milestone_of(text) is None:
             return []
@@ -299,6 +317,7 @@ class StartParser:
             self._open.end_before(stamp)
         given = self.finish(stamp)
         self._open = _OpenStart(number, headless, by_safe=milestone is Milestone.SAFE, script=self._script)
+        self._open.is_temporary, self._temporary = self._temporary, False
         self._script = None
         return given
 
@@ -324,7 +343,7 @@ class StartParser:
             reason = None if " got signal " in text else start.first_error
             start.outcome, start.reason, start.ended = "failed", reason or text.strip()[:_MAX_TEXT], True
         elif event is not None and event.kind is EventKind.SHUTDOWN:
-            start.reason, start.ended = "the server was shut down", True
+            start.reason, start.ended, start.was_stopped = "the server was shut down", True, True
         else:
             if event is not None or ONLY_AFTER_CRASH.search(text[:_MAX_TEXT]):
                 start.tracker.crashed = True
@@ -380,13 +399,14 @@ def _start_of(start: _OpenStart, next_start: Stamp | None) -> LoggedStart:
     first, end = start.first, start.end or start.last
     startup_s = None if first is None or end is None or start.headless else max(0.0, end.at_s - first.at_s)
     where = None if ready else tracker.last_phase
-    initialised = Milestone.INITIALIZING in tracker.milestones and start.outcome == "cut"
+    has_task = Milestone.INITIALIZING in tracker.milestones or start.logged_position
+    did_task = start.outcome == "cut" and (has_task or (start.is_temporary and start.was_stopped))
     return LoggedStart(
         line=start.line,
         at=None if first is None else first.text,
         version=str(tracker.version) if tracker.version else None,
         kind=_kind(start),
-        outcome="ended" if initialised else start.outcome,
+        outcome="ended" if did_task else start.outcome,
         reason=start.reason,
         startup_s=startup_s,
         whole_seconds=start.whole,
@@ -396,7 +416,7 @@ def _start_of(start: _OpenStart, next_start: Stamp | None) -> LoggedStart:
         standing=f"{where} ({start.progress})" if where and start.progress else where,
         phase=where,
         pid=start.pid,
-        ended_early=start.ended and not ready and not initialised and not start.headless,
+        ended_early=start.ended and not ready and not did_task and not start.headless,
         end_logged=start.end_logged,
         checkpoint_lsn=tracker.checkpoint_lsn,
         script_s=None if first is None or start.script is None else max(0.0, first.at_s - start.script.at_s),
@@ -408,6 +428,10 @@ def _kind(start: _OpenStart) -> str:
     milestones = start.tracker.milestones
     if Milestone.INITIALIZING in milestones:
         return "initialize"
+    if start.logged_position:
+        return "position"
+    if start.is_temporary:
+        return "temporary"
     if start.tracker.crashed:
         return "crash"
     # The kind is unknown until the redo log has been read, and if the server does not log what it finds there.

@@ -20,6 +20,7 @@ from recovery.analysis.phase_names import (
     BUFFER_POOL_LOAD,
     DICTIONARY,
     DICTIONARY_READ,
+    DICTIONARY_UPGRADE,
     DIRECTORY_LISTING,
     DISCOVERY,
     FILE_CHECK,
@@ -33,10 +34,10 @@ from recovery.analysis.phase_names import (
     REDO_SCAN,
     REST_TO_READY,
     ROLLBACK,
+    SERVER_UPGRADE,
     SYSTEM_FILES,
     UNDO_AND_TEMP,
     UNNAMED,
-    UPGRADE,
     VALIDATION,
 )
 from recovery.model import Phase, Version, can
@@ -131,7 +132,9 @@ PHASE_OPENED_BY: dict[Milestone, str] = {
     Milestone.CHECK: FILE_CHECK,
     Milestone.VALIDATED: DICTIONARY,
     Milestone.DICTIONARY_READ: REST_TO_READY,
-    Milestone.UPGRADE: UPGRADE,
+    Milestone.DICTIONARY_UPGRADE: DICTIONARY_UPGRADE,
+    Milestone.DICTIONARY_UPGRADED: DICTIONARY,
+    Milestone.UPGRADE: SERVER_UPGRADE,
     Milestone.UPGRADED: REST_TO_READY,
     Milestone.BINLOG: BINLOG_RECOVERY,
     Milestone.BINLOG_READ: REST_TO_READY,
@@ -144,6 +147,10 @@ _PHASE_BETWEEN: dict[tuple[Milestone, Milestone], tuple[FileAccess, str]] = {
     # It looks up each file in the dictionary and opens it, without logging that, on clean starts too.
     (Milestone.SEGMENTS, Milestone.UNDO): (FileAccess.NAMED_IN_REDO, DICTIONARY),
     (Milestone.CHECKPOINT, Milestone.RESTORE): (FileAccess.BEFORE_REDO, DISCOVERY),
+    (Milestone.DICTIONARY_UPGRADED, Milestone.UPGRADE): (
+        FileAccess.SCAN_AND_VALIDATE,
+        JOIN.join((DICTIONARY, REST_TO_READY)),
+    ),
 }
 """Phases that are known by both of their milestones only, and the access to files of the servers that have them."""
 _PHASE_BEGUN_BY = {
@@ -189,7 +196,11 @@ _OF_DICTIONARY = {
     Milestone.CHECK,
     Milestone.VALIDATED,
     Milestone.DICTIONARY_READ,
+    Milestone.DICTIONARY_UPGRADE,
+    Milestone.DICTIONARY_UPGRADED,
 }
+_WITHIN_DICTIONARY_UPGRADE = _OF_DICTIONARY - {Milestone.DICTIONARY_READ, Milestone.DICTIONARY_UPGRADED}
+"""Milestones of the dictionary that are parts of its upgrade, or repeat after it."""
 _MAY_END_WITH_READY = {Milestone.DICTIONARY_READ, Milestone.BINLOG_READ, Milestone.UPGRADED}
 """Milestones that open a phase which may end with the ready line."""
 
@@ -296,6 +307,7 @@ def _bounding_sightings(sightings: Sequence[Sighting]) -> list[Sighting]:
             sighting.milestone in BACKGROUND_MILESTONES
             or sighting.milestone is Milestone.READY
             or (started and sighting.milestone in _UNDO)
+            or (Milestone.DICTIONARY_UPGRADE in begun and sighting.milestone in _WITHIN_DICTIONARY_UPGRADE)
         ):
             continue
         started = started or sighting.milestone is Milestone.STARTED

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recovery.analysis.phase_names import named_share, seconds_by_name
-from recovery.cli.analyze import log_answer
+from recovery.cli.analyze import advice_lines, log_answer
 from recovery.errors import UsageError
 from recovery.model import parse_version
 from recovery.mysqld import log_tail
@@ -497,6 +497,87 @@ def test_a_published_log_without_notes_names_what_it_hides_and_how_to_see_more()
     assert "log_error_verbosity" in answer("8.0.39-default.err", without="ready for"), "also while it is not ready"
     (start,) = starts((PUBLISHED / "8.0.39-default.err").read_bytes())
     assert named_share(start.phases) == 1.0
+
+
+@pytest.mark.parametrize("name", ["notes", "default"])
+def test_an_upgrade_has_phases_of_its_own(name: str) -> None:
+    """8.0.31 over the files of 8.0.15, with the default verbosity and with Notes."""
+    log = (LOGS / "upgrades" / f"8.0.15-8.0.31-{name}.err").read_text()
+    (start,) = starts(log.encode())
+    seconds = {phase: round(found, 2) for phase, found in seconds_by_name(start.phases).items()}
+    assert seconds["dictionary upgrade"] == (0.72 if name == "notes" else 0.67)
+    assert seconds["server upgrade"] == (3.57 if name == "notes" else 3.07)
+    found = log_answer([start])
+    assert "% server upgrade: 8.0.31 upgrades the system tables and the sys schema" in found
+    assert found.endswith("An upgrade happens once: the next start has none.")
+    assert [*advice_lines([start])] == ["what shortens it: recovery docs shorten#upgrade"]
+    (cut,) = starts(log[: log.index("[MY-013413]")].encode())
+    assert cut.phase == "dictionary upgrade"
+    assert log_answer([cut]).endswith("An upgrade happens once, and is not to be killed.")
+    assert "log_error_verbosity" not in found + log_answer([cut])
+
+
+GALERA = """\
+2024-05-02 10:00:00 0 [Note] Starting MariaDB 10.11.5-MariaDB source revision abc as process 4711
+2024-05-02 10:00:00 0 [Note] InnoDB: Initializing buffer pool, total size = 128.000MiB, chunk size = 2.000MiB
+2024-05-02 10:00:00 0 [Note] InnoDB: Completed initialization of buffer pool
+2024-05-02 10:00:00 0 [Note] InnoDB: Starting crash recovery from checkpoint LSN=46300
+2024-05-02 10:00:09 0 [Note] InnoDB: 128 rollback segments are active.
+2024-05-02 10:00:09 0 [Note] InnoDB: log sequence number 46312; transaction id 14
+2024-05-02 10:00:10 0 [Note] WSREP: Recovered position: 37bb872a-0f5c-11ef-9d3c-0242ac110002:437
+{end}"""
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "",
+        "2024-05-02 10:00:10 0 [Note] InnoDB: Starting shutdown...\n2024-05-02 10:00:11 0 [Note] Shutdown complete\n",
+        "240502 10:00:11 mysqld_safe WSREP: Recovered position 37bb872a-0f5c-11ef-9d3c-0242ac110002:437\n"
+        "2024-05-02 10:00:12 0 [Note] Starting MariaDB 10.11.5-MariaDB source revision abc as process 4799\n"
+        "2024-05-02 10:00:13 0 [Note] mariadbd: ready for connections.\nVersion: '10.11.5-MariaDB-log'  port: 3306\n",
+    ],
+    ids=["end-of-log", "shut-down", "next-start"],
+)
+def test_a_pass_for_the_position_of_galera_is_no_start_that_was_killed(end: str) -> None:
+    first, *others = starts(GALERA.format(end=end).encode())
+    assert (first.kind, first.outcome, first.ended_early) == ("position", "ended", False)
+    assert "killed" not in log_answer([first, *others])
+    assert [line for line in advice_lines([first, *others]) if "killed" in line] == []
+
+
+CONTAINER = """\
+2024-05-02 10:00:00+00:00 [Note] [Entrypoint]: Entrypoint script for MySQL Server 8.0.36-1.el8 started.
+2024-05-02 10:00:01+00:00 [Note] [Entrypoint]: Initializing database files
+2024-05-02T10:00:01.1Z 0 [System] [MY-013169] [Server] /usr/sbin/mysqld (mysqld 8.0.36) initializing of server in progress as process 80
+2024-05-02T10:00:01.2Z 1 [System] [MY-013576] [InnoDB] InnoDB initialization has started.
+2024-05-02T10:00:02.2Z 1 [System] [MY-013577] [InnoDB] InnoDB initialization has ended.
+2024-05-02 10:00:04+00:00 [Note] [Entrypoint]: Database files initialized
+2024-05-02 10:00:04+00:00 [Note] [Entrypoint]: Starting temporary server
+2024-05-02T10:00:04.5Z 0 [System] [MY-010116] [Server] /usr/sbin/mysqld (mysqld 8.0.36) starting as process 124
+2024-05-02T10:00:04.6Z 1 [System] [MY-013576] [InnoDB] InnoDB initialization has started.
+2024-05-02T10:00:05.0Z 1 [System] [MY-013577] [InnoDB] InnoDB initialization has ended.
+{ready}2024-05-02 10:00:07+00:00 [Note] [Entrypoint]: Stopping temporary server
+2024-05-02 10:00:08+00:00 [Note] [Entrypoint]: Temporary server stopped
+2024-05-02 10:00:08+00:00 [Note] [Entrypoint]: MySQL init process done. Ready for start up.
+2024-05-02T10:00:08.5Z 0 [System] [MY-010116] [Server] /usr/sbin/mysqld (mysqld 8.0.36) starting as process 1
+2024-05-02T10:00:08.6Z 1 [System] [MY-013576] [InnoDB] InnoDB initialization has started.
+2024-05-02T10:00:09.0Z 1 [System] [MY-013577] [InnoDB] InnoDB initialization has ended.
+2024-05-02T10:00:09.5Z 0 [System] [MY-010931] [Server] /usr/sbin/mysqld: ready for connections. Version: '8.0.36'  port: 3306
+"""  # noqa: E501 - as the server writes it
+READY_WITHOUT_PORT = (
+    "2024-05-02T10:00:05.5Z 0 [System] [MY-010931] [Server] /usr/sbin/mysqld: ready for connections. "
+    "Version: '8.0.36'  port: 0\n"
+)
+
+
+@pytest.mark.parametrize("ready", ["", READY_WITHOUT_PORT], ids=["not-ready", "ready"])
+def test_the_temporary_server_of_a_container_is_no_start_that_was_killed(ready: str) -> None:
+    found = starts(CONTAINER.format(ready=ready).encode())
+    assert [start.kind for start in found] == ["initialize", "temporary", "not told"]
+    assert [start.outcome for start in found] == ["ended", "ready" if ready else "ended", "ready"]
+    assert "killed" not in log_answer(found)
+    assert not any("killed-starts" in line for line in advice_lines(found))
 
 
 def test_a_log_with_notes_gets_no_advice_to_log_them() -> None:

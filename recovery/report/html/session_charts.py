@@ -311,8 +311,8 @@ _PHASE_COLOUR_ORDER = (
     phase_names.FILE_SCAN, phase_names.FILE_CHECK, phase_names.DICTIONARY_READ, phase_names.UNNAMED,
     phase_names.DICTIONARY, phase_names.REST_TO_READY, phase_names.UNDO_AND_TEMP, phase_names.BUFFER_POOL,
     phase_names.DIRECTORY_LISTING, phase_names.SYSTEM_FILES, phase_names.PROCESS_START, phase_names.FIRST_QUERY,
-    phase_names.INNODB_INITIALIZATION, phase_names.REDO_LOG_RESIZE, phase_names.UPGRADE, phase_names.BINLOG_RECOVERY,
-    phase_names.ROLLBACK, phase_names.BUFFER_POOL_LOAD,
+    phase_names.INNODB_INITIALIZATION, phase_names.REDO_LOG_RESIZE, phase_names.SERVER_UPGRADE,
+    phase_names.BINLOG_RECOVERY, phase_names.ROLLBACK, phase_names.BUFFER_POOL_LOAD, phase_names.DICTIONARY_UPGRADE,
 )  # fmt: skip
 
 
