@@ -198,9 +198,22 @@ def parse_notes(notes: Iterable[str]) -> str | None:
     return note or None
 
 
+_SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh"})
+_SHELL_SYNTAX = re.compile(
+    r"\$(?:[A-Za-z_]\w*|[{(])|`|^~(?=/|$)|^(?:\|\|?|&&?|;|\d?>>?.*|<.*)$|(?<=\S);$|^[^'\"\s]*\*[^'\"\s]*$", re.ASCII
+)
+"""What only a shell gives a meaning: variables, commands in a command, pipes, redirections, patterns of names."""
+
+
 def parse_command(name: str, text: str) -> tuple[str, ...]:
     """Splits `BEFORE_START="blockdev --setra 0 /dev/nvme1n1"` into words. Raises UsageError without such a program."""
     program, *arguments = split_command(name, text)
+    has_shell = any(Path(word).name in _SHELLS for word in (program, *arguments))
+    if not has_shell and (sign := next(filter(None, map(_SHELL_SYNTAX.search, shlex.split(text))), None)):
+        raise UsageError(
+            f"{name}={text} is run without a shell, which alone gives {sign[0]} a meaning",
+            f"put the command into a script and name that, or give {name}=\"sh -c '...'\"",
+        )
     if shutil.which(program) is None:
         raise UsageError(f"{name}={text}: there is no program {program}", "check its path, and that it is executable")
     return program, *arguments

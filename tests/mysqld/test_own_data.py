@@ -384,6 +384,27 @@ def test_nothing_is_written_into_the_original(option: str, datadir: Path, tmp_pa
         request_from_arguments("cold-recovery", words)
 
 
+@pytest.mark.parametrize("name", ["before-kill", "before-start"])
+@pytest.mark.parametrize(
+    ("command", "sign"),
+    [
+        ("echo $HOME", "$HOME"), ("echo ${X}", "${"), ("echo $(id)", "$("), ("echo `id`", "`"), ("ls ~/x", "~"),
+        ("ls | wc", "|"), ("ls > x", ">"), ("ls 2>&1", "2>&1"), ("ls && ls", "&&"), ("ls; ls", ";"),
+        ("ls *.sql", "*.sql"),
+    ],
+)  # fmt: skip
+def test_what_needs_a_shell_is_said_before_the_copy(name: str, command: str, sign: str, datadir: Path) -> None:
+    words = ["--datadir", str(datadir), f"--{name}", command]
+    with pytest.raises(UsageError, match=re.escape(f"which alone gives {sign} a meaning")) as caught:
+        request_from_arguments("cold-recovery", words)
+    assert "script" in caught.value.hint
+
+
+@pytest.mark.parametrize("command", ["sh -c 'echo $HOME | wc'", "sudo sh -c 'ls > /dev/null'", "awk '{print $1}' x"])
+def test_a_command_that_needs_no_shell_or_names_one_is_taken(command: str, datadir: Path) -> None:
+    request_from_arguments("cold-recovery", ["--datadir", str(datadir), "--before-start", command])
+
+
 def test_its_first_queries_only_read(datadir: Path, tmp_path: Path) -> None:
     """Its server has no grant tables: every user has all rights."""
     queries = tmp_path / "queries.sql"
