@@ -290,7 +290,7 @@ def _start_or_resume(builder: DatadirBuilder, size: ScriptSize, progress: Callab
     )
     builder.say(f"{version}: making a data directory in {builder.target.path}")
     if (own := builder.schema.own) is not None:
-        builder.say(f"{version}: copying {own.path}, {own.bytes / 1e6:,.0f} MB")
+        builder.say(f"{version}: copying {own.path}, {own.bytes / 1e6:,.0f} MB in {own.files:,} files")
         with sync_on_exit(builder.target.path):
             copy_own_data(own, builder.target.original if own.as_is else builder.target.mysql, on_progress=progress)
         if own.as_is:
