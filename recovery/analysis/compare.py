@@ -7,10 +7,12 @@ limit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from recovery.analysis.basis import is_same_host
+from recovery.analysis.combined import CombinedSession
 from recovery.analysis.contrasts import CellKey, Contrast, Sample, contrast_fields, contrasts
 from recovery.analysis.history import CellDesign, Role, SessionCell, given_settings, session_cells
 from recovery.analysis.statistics import MIN_SESSIONS
@@ -304,10 +306,77 @@ def lacking_runs(session: Session) -> int:
     return max(0, session.planned_runs - sum(run.verdict.as_asked for run in session.runs))
 
 
+@dataclass(frozen=True)
+class LimitResult:
+    """What a limit on ratios says, in words, of the cells that are not within it."""
+
+    exceeded: tuple[str, ...] = ()
+    """Cells whose whole interval is beyond the limit."""
+    undecided: tuple[str, ...] = ()
+    """Cells whose interval contains the limit, with what it would take to decide."""
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A cell that a limit is applied to."""
+
+    what: str
+    base: str
+    metric: str
+    found: Contrast
+    count: int
+    """Number of values that the interval is computed from."""
+    values: str
+    """What these are, in the plural."""
+
+
+def judge_baseline(session: Session, allowed: float) -> LimitResult:
+    """Applies a limit to each version of a session, or of several, compared with the baseline."""
+    base, summaries = baseline_of(session), summarise(session)
+    of_base = {one.variant: one.count for one in summaries if one.version == base}
+    cells = []
+    for one in summaries:
+        if one.version != base:
+            count, values = min(one.count, of_base.get(one.variant, one.count)), "runs of each"
+            if isinstance(session, CombinedSession):
+                count, values = len(session.parts), "sessions"
+            cells.append(_Judged(f"{one.version} {one.variant}", base, one.name, one, count, values))
+    return _judge(cells, allowed)
+
+
+def judge_pairs(found: Comparison, allowed: float) -> LimitResult:
+    """Applies a limit to each pair of two sides, the second compared with the first."""
+    return _judge(
+        [
+            _Judged(
+                f"{pair.other.version} {pair.variant}", pair.one.version, pair.metric, pair,
+                min(pair.claim_sessions), "sessions of each",
+            )
+            for pair in found.pairs
+        ],
+        allowed,
+    )  # fmt: skip
+
+
+def _judge(cells: Iterable[_Judged], allowed: float) -> LimitResult:
+    exceeded, undecided = list[str](), list[str]()
+    for cell in cells:
+        text = worse_text(cell.what, cell.found, cell.base, allowed, name=cell.metric)
+        if is_worse(cell.metric, cell.found, allowed):
+            exceeded.append(text)
+        elif is_undecided(cell.metric, cell.found, allowed):
+            undecided.append(f"{text}: {_what_it_takes(cell, allowed)}")
+    return LimitResult(tuple(exceeded), tuple(undecided))
+
+
+def _limit(name: str, allowed: float) -> float:
+    """Returns the ratio that a limit allows."""
+    return 1 - allowed if metric(name).more_is_better else 1 + allowed
+
+
 def is_worse(name: str, found: Contrast, allowed: float) -> bool:
-    """Returns whether the effect is significantly worse, by more than allowed. If neither more nor less of the metric
-    is better, nothing is worse. Without a ratio, which is the case if a mean is zero, any significant difference in the
-    wrong direction is worse.
+    """Returns whether the effect is significant, and its whole interval is worse than the limit allows. Without a
+    ratio, which is the case if a mean is zero, any significant difference in the wrong direction is worse.
 
     Significant means what the table shows: when all of its comparisons are taken together. A limit is exceeded if any
     result is worse, so without the correction a session of many cells would exceed it by chance."""
@@ -316,17 +385,39 @@ def is_worse(name: str, found: Contrast, allowed: float) -> bool:
         return False
     if found.ratio is None:
         return ((found.difference or 0.0) < 0) is more_is_better
-    return found.ratio < 1 - allowed if more_is_better else found.ratio > 1 + allowed
+    if found.ratio_low is None or found.ratio_high is None:
+        return False
+    limit = _limit(name, allowed)
+    return found.ratio_high < limit if more_is_better else found.ratio_low > limit
 
 
-def worse_than_baseline(session: Session, allowed: float) -> tuple[str, ...]:
-    """Returns a text for each result that is worse than the baseline by more than allowed."""
-    base = baseline_of(session)
-    return tuple(
-        worse_text(f"{summary.version} {summary.variant}", summary.ratio or 0.0, base, allowed, name=summary.name)
-        for summary in summarise(session)
-        if summary.version != base and is_worse(summary.name, summary, allowed)
-    )
+def is_undecided(name: str, found: Contrast, allowed: float) -> bool:
+    """Returns whether the limit may or may not be exceeded: one end of the interval is beyond it, and it is not proved
+    that the effect is."""
+    more_is_better = metric(name).more_is_better
+    if more_is_better is None or found.ratio_low is None or found.ratio_high is None:
+        return False
+    limit = _limit(name, allowed)
+    may_be = found.ratio_low < limit if more_is_better else found.ratio_high > limit
+    return may_be and not is_worse(name, found, allowed)
+
+
+_MOST_TIMES = 50
+"""Nobody measures so many times as often."""
+
+
+def _what_it_takes(cell: _Judged, allowed: float) -> str:
+    """Returns in words how many runs or sessions would decide, if the ratio stays as it is: the interval becomes
+    narrower with the square root of their number."""
+    ends, ratio, limit = (cell.found.ratio_low, cell.found.ratio_high), cell.found.ratio, _limit(cell.metric, allowed)
+    low, high = (end or 0.0 for end in ends)
+    if low <= 0 or limit <= 0 or not ratio:
+        return "cannot tell, the interval is too wide"
+    distance = abs(math.log(ratio / limit))
+    times = (math.log(high / low) / 2 / distance) ** 2 if distance else math.inf
+    if times > _MOST_TIMES:
+        return "cannot tell, it is too near to the limit"
+    return f"cannot tell; about {max(cell.count + 1, math.ceil(cell.count * times))} {cell.values} would"
 
 
 def cells_without_interval(session: Session) -> tuple[str, ...]:
@@ -344,17 +435,6 @@ def cells_without_interval(session: Session) -> tuple[str, ...]:
     )
 
 
-def worse_pairs(found: Comparison, allowed: float) -> tuple[str, ...]:
-    """Returns a text for each pair that is significantly worse by more than allowed."""
-    return tuple(
-        worse_text(
-            f"{pair.other.version} {pair.variant}", pair.ratio or 0.0, pair.one.version, allowed, name=pair.metric
-        )
-        for pair in found.pairs
-        if is_worse(pair.metric, pair, allowed)
-    )
-
-
 def starts_over(session: Session, longest_s: float) -> tuple[str, ...]:
     """Returns the starts that took longer than this, as text."""
     return tuple(
@@ -369,8 +449,10 @@ def is_slow(run: Run, longest_s: float) -> bool:
     return run.verdict is Verdict.MEASURED and run.metrics.get(STARTUP_METRIC, 0.0) > longest_s
 
 
-def worse_text(what: str, ratio: float, base: str, allowed: float, *, name: str = STARTUP_METRIC) -> str:
-    about = metric(name)
+def worse_text(what: str, found: Contrast, base: str, allowed: float, *, name: str = STARTUP_METRIC) -> str:
+    about, ratio = metric(name), f"{found.ratio or 0.0:.2f}"
+    if found.ratio_low is not None and found.ratio_high is not None:
+        ratio += f" ({found.ratio_low:.2f}-{found.ratio_high:.2f})"
     if about.more_is_better:
-        return f"{what} has {ratio:.2f} times the {about.label} of {base}, {1 - allowed:g} are allowed"
-    return f"{what} takes {ratio:.2f} times as long as {base}, {1 + allowed:g} are allowed"
+        return f"{what} has {ratio} times the {about.label} of {base}, {1 - allowed:g} are allowed"
+    return f"{what} takes {ratio} times as long as {base}, {1 + allowed:g} are allowed"

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import click
 
-from recovery.analysis.compare import Comparison, Pair, compare, incomplete_reason, worse_pairs
+from recovery.analysis.compare import Comparison, Pair, compare, incomplete_reason, judge_pairs
 from recovery.analysis.statistics import MIN_SESSIONS
 from recovery.cli.completion import complete_session
 from recovery.cli.options import table_option
-from recovery.cli.output import print_line, write_json
+from recovery.cli.output import print_line, refuse_over, write_json
 from recovery.cli.values import parse_share
-from recovery.errors import LimitExceededError, RecoveryError, UsageError
+from recovery.errors import RecoveryError, UsageError
 from recovery.metrics import metric
 from recovery.model import Session, Status, Verdict
 from recovery.report import fmt
@@ -32,7 +32,7 @@ FORMAT = 2
 @click.argument("first", required=False, shell_complete=complete_session)
 @click.argument("second", required=False, shell_complete=complete_session)
 @table_option("results")
-@table_option("fail_over", "Exit with 4 if the second is significantly slower, by more than this.")
+@table_option("fail_over", "Exit with 4 if the second is slower by more than this, with its whole interval.")
 @table_option("json")
 def compare_command(
     first: str | None, second: str | None, results: Path, fail_over: str | None, json_to: str | None
@@ -120,8 +120,7 @@ def _check_limit(found: Comparison, compared: Sequence[Pair], second: Mapping[Pa
                 f"name {MIN_SESSIONS} of them, A,B,C, or have them in --results, measured on one host; or measure both "
                 'servers in one session, whose runs alternate: `make recovery VERSION="A B" FAIL_OVER=10%`',
             )
-    if slower := worse_pairs(found, allowed):
-        raise LimitExceededError("; ".join(slower), "`recovery report SESSION` shows each session")
+    refuse_over(judge_pairs(found, allowed), "`recovery report SESSION` shows each session")
 
 
 def _figure_title(session: Session) -> str:

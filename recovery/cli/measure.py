@@ -18,12 +18,12 @@ from typing import Any
 
 import click
 
-from recovery.analysis.compare import cells_without_interval, incomplete_reason, starts_over, worse_than_baseline
+from recovery.analysis.compare import cells_without_interval, incomplete_reason, judge_baseline, starts_over
 from recovery.analysis.warnings import cells_missing_precision
 from recovery.cli.completion import complete_session
 from recovery.cli.measuring_command import MeasuringCommand
 from recovery.cli.options import BY_NAME, DEFAULT_RESULTS, refuse_unused_variables, repeat_command, table_option
-from recovery.cli.output import STANDARD_OUTPUT, print_line, write_json
+from recovery.cli.output import STANDARD_OUTPUT, print_line, refuse_over, write_json
 from recovery.cli.parse import complete_from_newest_session, make_request
 from recovery.cli.plan_text import announce, can_ask, confirm, print_plan
 from recovery.cli.progress_view import FAINT, ProgressDisplay, Screen
@@ -101,8 +101,8 @@ def exit_code(request: Request, session: Session) -> int:
             f"--fail-over cannot be judged: no interval for {', '.join(unjudged)}",
             "see the report: these runs are not warm starts, or are not measured",
         )
-    if request.output.fail_over is not None and (slower := worse_than_baseline(session, request.output.fail_over)):
-        raise LimitExceededError("; ".join(slower), "the report shows where the time went")
+    if request.output.fail_over is not None:
+        refuse_over(judge_baseline(session, request.output.fail_over), "the report shows where the time went")
     options = request.experiment_options
     longest_s = options.max_startup if isinstance(options, StartOptions) else None
     if longest_s is not None and (slow := starts_over(session, longest_s)):

@@ -400,7 +400,7 @@ OPTIONS = (
         field="servers.baseline", plain=_PLAIN,
     ),
     Option(
-        "fail_over", "Exit with 4 if a version is significantly slower than the baseline, by more than this.",
+        "fail_over", "Exit with 4 if a version is slower than the baseline by more than this, with its whole interval.",
         "PERCENT", common=False,
         field="output.fail_over", convert=values.parse_share, stored="fail_over", plain=_PLAIN,
     ),

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from recovery.cli.values import absolute_path
-from recovery.errors import RecoveryError, UsageError, escape_control
+from recovery.errors import LimitExceededError, RecoveryError, UsageError, escape_control
 
 if TYPE_CHECKING:
     from rich.text import Text
+
+    from recovery.analysis.compare import LimitResult
 
 STANDARD_OUTPUT = "-"
 
@@ -29,6 +31,14 @@ def duration_words(value: float) -> str:
 def print_line(line: str, *, err: bool = False) -> None:
     """Prints one line, with each control character replaced by `?`."""
     click.echo(escape_control(line), err=err)
+
+
+def refuse_over(result: LimitResult, hint: str, where: str = "") -> None:
+    """Raises LimitExceededError if a limit is exceeded; otherwise prints of which cells that is not known."""
+    if result.exceeded:
+        raise LimitExceededError(f"{where}{'; '.join(result.exceeded)}", hint)
+    for text in result.undecided:
+        print_line(f"--fail-over: {where}{text}", err=True)
 
 
 def escaped_text(text: str) -> Text:

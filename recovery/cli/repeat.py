@@ -20,7 +20,7 @@ import click
 
 from recovery.analysis.basis import time_of
 from recovery.analysis.combined import CombinedSession
-from recovery.analysis.compare import cells_without_interval, worse_than_baseline
+from recovery.analysis.compare import cells_without_interval, judge_baseline
 from recovery.analysis.statistics import MIN_SESSIONS
 from recovery.cli.completion import complete_session
 from recovery.cli.measure import (
@@ -35,11 +35,11 @@ from recovery.cli.measure import (
 )
 from recovery.cli.measuring_command import MeasuringCommand
 from recovery.cli.options import BY_NAME, DEFAULT_RESULTS, Option, repeat_command, table_option
-from recovery.cli.output import duration_words, print_line
+from recovery.cli.output import duration_words, print_line, refuse_over
 from recovery.cli.plan_text import announce
 from recovery.cli.progress_view import STRONG, Line, Screen
 from recovery.cli.report import load_sessions
-from recovery.errors import InterruptedByUserError, LimitExceededError, RecoveryError, UsageError
+from recovery.errors import InterruptedByUserError, RecoveryError, UsageError
 from recovery.linux.privileges import refuse_steps
 from recovery.report.console import ReportConsole, program_name, show_sessions
 from recovery.session.repeat import NotDueError, due_at, find_first, sessions_of
@@ -322,7 +322,7 @@ def _show(found: Sequence[Unfinished], request: Request, shown: Shown) -> int:
 
 
 def check_fail_over(combined: CombinedSession, allowed: float) -> None:
-    """Raises LimitExceededError if a version is significantly slower than the baseline by more than allowed, over all
+    """Raises LimitExceededError if a version is slower than the baseline by more than allowed, over all
     sessions; UsageError if they cannot say it."""
     many = len(combined.parts)
     if many < MIN_SESSIONS:
@@ -335,5 +335,4 @@ def check_fail_over(combined: CombinedSession, allowed: float) -> None:
             f"--fail-over cannot be judged over {many} sessions: no interval for {', '.join(unjudged)}",
             "see the report: these runs are not warm starts, or fewer than three sessions have them",
         )
-    if slower := worse_than_baseline(combined, allowed):
-        raise LimitExceededError(f"over {many} sessions, {'; '.join(slower)}", "the report shows where the time went")
+    refuse_over(judge_baseline(combined, allowed), "the report shows where the time went", f"over {many} sessions, ")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape, quoteattr
 
 from recovery.analysis.combined import CombinedSession
-from recovery.analysis.compare import cells_without_interval, is_slow, lacking_runs, worse_than_baseline
+from recovery.analysis.compare import cells_without_interval, is_slow, judge_baseline, lacking_runs
 from recovery.analysis.summary import cell_words, main_value
 from recovery.analysis.warnings import cells_missing_precision
 from recovery.metrics import metric
@@ -25,7 +25,8 @@ class _Case:
     """The same in each session of a measurement, so that CI systems can follow it."""
     seconds: float = 0.0
     element: str = ""
-    """`failure` for what the server did, `error` for what was not measured; empty if neither."""
+    """`failure` for what the server did, `error` for what was not measured, `skipped` for a limit that may be exceeded
+    or not; otherwise empty."""
     kind: str = ""
     message: str = ""
     details: tuple[str, ...] = ()
@@ -86,8 +87,12 @@ def _limits_of_all(session: Session) -> Iterator[_Case]:
     name = f"FAIL_OVER {100 * allowed:g}%"
     if unjudged := cells_without_interval(session):
         yield _Case(name, 0.0, "error", "not judged", f"no interval for {', '.join(unjudged)}")
-    elif slower := worse_than_baseline(session, allowed):
-        yield _Case(name, 0.0, "failure", "slow", "; ".join(slower))
+        return
+    result = judge_baseline(session, allowed)
+    if result.exceeded:
+        yield _Case(name, 0.0, "failure", "slow", "; ".join(result.exceeded))
+    elif result.undecided:
+        yield _Case(name, 0.0, "skipped", "cannot tell", "; ".join(result.undecided))
     else:
         yield _Case(name)
 
@@ -100,7 +105,8 @@ def _suite(session: Session, cases: tuple[_Case, ...], name: str = "") -> Iterat
     yield (
         f"<testsuite name={_attribute(', '.join(filter(None, (session.experiment, name))))} "
         f'tests="{len(of_elements)}" failures="{of_elements.count("failure")}" errors="{of_elements.count("error")}" '
-        f'skipped="0" time="{sum(case.seconds for case in cases):.3f}" timestamp={_attribute(session.started_at)}>'
+        f'skipped="{of_elements.count("skipped")}" time="{sum(case.seconds for case in cases):.3f}" '
+        f"timestamp={_attribute(session.started_at)}>"
     )
     yield "<properties>"
     yield from (f'<property name="session" value={_attribute(words)}/>' for words in session_words(session).split("\n"))

@@ -18,7 +18,7 @@ from html_page import check_policy
 from rich.console import Console
 
 from fuzzing.target import FIXTURES, Target, temporary_folder
-from recovery.analysis.compare import compare, worse_pairs
+from recovery.analysis.compare import compare, judge_pairs
 from recovery.errors import RecoveryError
 from recovery.model import Session
 from recovery.report import console
@@ -182,7 +182,7 @@ def check_pages(data: bytes) -> None:
         console.render(session, Console(file=io.StringIO(), width=80))
         for one, other in ((session, _recorded()), (_recorded(), session), (session, session)):
             found = compare([one], [other])
-            worse_pairs(found, 0.1)
+            judge_pairs(found, 0.1)
             for table in comparison_tables(found, (["one"], ["other"])):
                 assert max(map(len, render_table(table).split("\n"))) <= WIDTH
 
