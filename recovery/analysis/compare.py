@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 
-from recovery.analysis.basis import is_same_host
+from recovery.analysis.basis import is_same_host, time_of
 from recovery.analysis.combined import CombinedSession
 from recovery.analysis.contrasts import CellKey, Contrast, Sample, contrast_fields, contrasts
 from recovery.analysis.history import CellDesign, Role, SessionCell, given_settings, session_cells
@@ -71,6 +72,9 @@ class Pair(Contrast):
     """The same of the second side, without those of the first."""
     claim_sessions: tuple[int, int] = (0, 0)
     """Number of sessions of each side, further ones included, that the interval of the ratio is computed from."""
+    confounded_by: str = ""
+    """`day` or `host` if a claim would be possible but for that: the sides differ in it, and the sessions of the first
+    do not show how much it matters. Then there is no interval."""
 
     @property
     def metric(self) -> str:
@@ -124,6 +128,9 @@ def _pairs(first: Side, second: Side, others: Sequence[SessionCell]) -> Iterator
     found = contrasts(samples, [(CellKey("first", *cell), CellKey("second", *cell)) for cell in cells])
     for cell, contrast in zip(cells, found, strict=True):
         results = [side[cell] for side in sides.values()]
+        confounded_by = "" if contrast.significant is None else _confounded_by(results, earlier[cell])
+        if confounded_by:
+            contrast = Contrast(ratio=contrast.ratio, difference=contrast.difference)
         one, other = map(_combined_summary, (first, second), results)
         one_earlier, other_earlier = earlier[cell]
         yield Pair(
@@ -135,6 +142,7 @@ def _pairs(first: Side, second: Side, others: Sequence[SessionCell]) -> Iterator
             one_earlier=one_earlier,
             other_earlier=other_earlier,
             claim_sessions=(len(_means(results[0])) + len(one_earlier), len(_means(results[1])) + len(other_earlier)),
+            confounded_by=confounded_by,
             **contrast_fields(contrast),
         )
 
@@ -154,6 +162,21 @@ def _of_session(found: _SessionSummary) -> SessionResult:
 
 def _means(found: Sequence[_SessionSummary]) -> list[float]:
     return [result.summary.mean for result in found if result.summary.mean is not None]
+
+
+def _confounded_by(
+    sides: Sequence[Sequence[_SessionSummary]], earlier: tuple[Sequence[EarlierSession], Sequence[EarlierSession]]
+) -> str:
+    """Returns what differs between the sides, and is the same in all sessions of the first: `host`, `day` or nothing.
+    Sessions of one day are more alike than those of two: back to back they show too small a spread."""
+    hosts, days = list[set[str | None]](), list[set[date]]()
+    for side, further in zip(sides, earlier, strict=True):
+        hosts.append({found.session.host_id for found in side})
+        starts = [found.session.started_at for found in side] + [one.started_at for one in further]
+        days.append({time.date() for text in starts if (time := time_of(text)) is not None})
+    if None not in hosts[0] | hosts[1] and not hosts[0] & hosts[1]:
+        return "host" if all(is_same_host(one, other) is False for one in hosts[0] for other in hosts[1]) else ""
+    return "day" if len(days[0]) == 1 and days[1] and not days[0] & days[1] else ""
 
 
 _SessionKey = tuple[str | None, str]

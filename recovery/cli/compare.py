@@ -20,7 +20,7 @@ from recovery.errors import RecoveryError, UsageError
 from recovery.metrics import metric
 from recovery.model import Session, Status, Verdict
 from recovery.report import fmt
-from recovery.report.compare import ZERO_NEEDS, comparison_answer, comparison_tables
+from recovery.report.compare import DAYS_NEED, ZERO_NEEDS, comparison_answer, comparison_tables
 from recovery.report.console import ReportConsole, print_tables
 from recovery.storage.earlier import other_sessions
 from recovery.storage.sessions import find_sessions, load_session, session_names
@@ -105,6 +105,13 @@ def _check_limit(found: Comparison, compared: Sequence[Pair], second: Mapping[Pa
                 f"{folder.name} cannot be judged: it has second starts, which are not warm", "see its report"
             )
     for pair in compared:
+        if pair.confounded_by:
+            in_turns = 'measure both in one session, whose runs alternate: `make recovery VERSION="A B" FAIL_OVER=10%`'
+            raise UsageError(
+                f"--fail-over cannot be judged for {pair.one.version} {pair.variant}: the sides are of different "
+                f"{pair.confounded_by}s",
+                in_turns if pair.confounded_by == "host" else f"{DAYS_NEED[0].lower()}{DAYS_NEED[1:]}",
+            )
         if pair.significant is None and pair.ratio is None:
             first, other = pair.claim_sessions
             raise UsageError(

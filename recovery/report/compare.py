@@ -19,6 +19,7 @@ from recovery.report import fmt
 from recovery.report.host_words import storage_words
 
 _MAX_SENTENCES = 3
+DAYS_NEED = "A claim needs sessions of the first side on several days, or one of the day of the second"
 ZERO_NEEDS = f"a mean of zero has no ratio, and a claim about a difference needs {MIN_SESSIONS} sessions of each side"
 
 
@@ -52,7 +53,10 @@ def _hosts(sides: tuple[Side, Side]) -> Iterator[str]:
             "id of a host was made in another way."
         )
     else:
-        yield "The sides are of different hosts: a difference may be one of the hosts, not of the servers."
+        yield (
+            "The sides are of different hosts, so nothing is claimed: a difference may be one of the hosts, not of the "
+            "servers."
+        )
 
 
 def _storage(pair: Pair, sides: tuple[Side, Side]) -> str:
@@ -83,7 +87,9 @@ def _sentence(pair: Pair, storage: str, *, named: bool) -> str:
 
 def _lacking_sessions(pairs: Sequence[Pair]) -> Iterator[str]:
     """Yields how many sessions a claim needs, if a pair has too few: of the first side, and of both without a ratio."""
-    unclaimed = [pair for pair in pairs if pair.is_known and pair.significant is None]
+    unclaimed = [pair for pair in pairs if pair.is_known and pair.significant is None and not pair.confounded_by]
+    if any(pair.confounded_by == "day" for pair in pairs):
+        yield f"All sessions of the first side are of one day, the second is of another. {DAYS_NEED}."
     if any(pair.ratio is None for pair in unclaimed):
         yield f"{ZERO_NEEDS[0].upper()}{ZERO_NEEDS[1:]}."
     if few := [pair.claim_sessions[0] for pair in unclaimed if pair.ratio is not None]:

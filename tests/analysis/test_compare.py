@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from math import exp, log, sqrt
 from pathlib import Path
@@ -173,6 +174,37 @@ def test_a_limit_inside_the_interval_is_undecided_and_says_how_many_runs_would_d
     assert re.search(r"about \d+ sessions of each would", few.undecided[0])
 
 
+@pytest.mark.parametrize(
+    ("of_first", "of_second", "confounded_by"),
+    [
+        (("01", "01", "01"), ("02", "02", "02"), "day"),
+        (("01", "01", "02"), ("03", "03", "03"), ""),
+        (("01", "01", "01"), ("01", "02", "02"), ""),
+    ],
+)
+def test_sessions_of_one_day_claim_nothing_against_those_of_another(
+    of_first: Sequence[str], of_second: Sequence[str], confounded_by: str
+) -> None:
+    """Back to back they are more alike than sessions of two days."""
+
+    def side(days: Sequence[str], factor: float) -> list[Session]:
+        times = [f"2026-11-{day}T1{hour}:00:00+00:00" for hour, day in enumerate(days)]
+        found = zip(sessions_of(*(factor * alike for alike in ALIKE)), times, strict=True)
+        return [replace(session, started_at=time) for session, time in found]
+
+    (pair,) = compare(side(of_first, 1.0), side(of_second, 1.5)).pairs
+    assert (pair.confounded_by, pair.significant) == (confounded_by, None if confounded_by else True)
+    assert bool(judge_pairs(compare(side(of_first, 1.0), side(of_second, 1.5)), 0.1).exceeded) is not bool(
+        confounded_by
+    )
+
+
+def test_sessions_of_one_host_claim_nothing_against_those_of_another() -> None:
+    first, second = (sessions_of(*ALIKE, environment={**ENVIRONMENT, "host_id": f"1-{name}"}) for name in "ab")
+    (pair,) = compare(first, second).pairs
+    assert (pair.confounded_by, pair.significant, pair.ratio) == ("host", None, pytest.approx(1.0))
+
+
 def test_a_limit_is_judged_by_the_same_interval_both_ways() -> None:
     """Twice as long with a noise of 25 %: the old interval grew with the ratio, and held 1 as 2.0 but not as 0.5."""
     slow, fast = sessions_of(1.4, 2.0, 2.6), sessions_of(0.7, 1.0, 1.3)
@@ -316,7 +348,7 @@ OLD, NEW = ({"5.7.22": {"sha256": letter * 64}} for letter in "ab")
 
 def day(number: int, factor: float, servers: dict[str, dict[str, str]] = OLD, **host: str) -> Session:
     """A session of this day of the month."""
-    (found,) = sessions_of(factor, started_at=f"2026-11-{number}T10:00:00+00:00", servers=servers)
+    (found,) = sessions_of(factor, started_at=f"2026-11-{number:02}T10:00:00+00:00", servers=servers)
     return replace(found, environment={**ENVIRONMENT, **HOST, **host})
 
 
@@ -467,7 +499,7 @@ def test_a_ratio_that_changes_with_the_storage_names_it() -> None:
 def stored_on(folder: Path, name: str, factor: float, number: int, *, server: str = "a", host: str = "a") -> None:
     stored_in(
         folder, name, {"8.0.31": times_of(factor)}, servers=build("/a/mysqld", server * 4),
-        started_at=f"2026-11-{number}T10:00:00+00:00", environment={**ENVIRONMENT, "host_id": host * 12},
+        started_at=f"2026-11-{number:02}T10:00:00+00:00", environment={**ENVIRONMENT, "host_id": host * 12},
     )  # fmt: skip
 
 
@@ -513,7 +545,7 @@ def test_a_limit_on_a_mean_of_zero_needs_three_sessions_of_each_side(
 def test_sides_of_different_hosts_are_named_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stored_on(tmp_path, "one", 1.0, 10)
     stored_on(tmp_path, "other", 1.5, 11, host="b")
-    line = "The sides are of different hosts: a difference may be one of the hosts, not of the servers."
+    line = "The sides are of different hosts, so nothing is claimed"
     assert run(["compare", "one", "other", "--results", str(tmp_path)]) == 0
     assert line in capsys.readouterr().out
     stored_on(tmp_path, "third", 1.5, 12)
