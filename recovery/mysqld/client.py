@@ -90,9 +90,26 @@ def read_login(socket: Path | None, defaults_file: Path | None) -> dict[str, Any
     }
 
 
+class _ClearTextRefused:
+    """Takes the place of the login plug-ins that send the password as it is to whoever asks for it."""
+
+    def __init__(self, _: Connection[Cursor]) -> None:
+        pass
+
+    def authenticate(self, _: object) -> None:
+        raise pymysql.err.OperationalError(_NO_PLUGIN, "the server asks for the password in clear text: not sent")
+
+
+_NO_PLUGIN = 2059
+_IN_CLEAR_TEXT = ("mysql_clear_password", "dialog")
+
+
 def connect_as_user(login: Mapping[str, Any], *, timeout_s: float | None = None) -> Connection[Cursor]:
-    """Opens a connection to a server of the user's own. Raises BROKEN_ANSWER."""
-    return pymysql.connect(**login, connect_timeout=5, read_timeout=timeout_s, autocommit=True)
+    """Opens a connection to a server of the user's own, which gets no password in clear text. Raises BROKEN_ANSWER."""
+    return pymysql.connect(
+        **login, connect_timeout=5, read_timeout=timeout_s, autocommit=True,
+        auth_plugin_map=dict.fromkeys(_IN_CLEAR_TEXT, _ClearTextRefused),
+    )  # fmt: skip
 
 
 _ENDED = {0, 1053, 1077, 1079, 1080, 1927, 3169, 4031}
@@ -123,7 +140,7 @@ def explain(error: BaseException, where: str) -> RecoveryError:
     """Returns the error that says what a server of the user's own has answered, and what to do."""
     said, number = message_of(error), error.args[0] if error.args else None
     if isinstance(error, RuntimeError):  # a library for logins is missing
-        number = 2059
+        number = _NO_PLUGIN
     elif not isinstance(error, pymysql.err.Error) or not isinstance(number, int):
         number = _LOST
     elif number == _LOST and isinstance(error.__context__, TimeoutError):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import struct
+import threading
 from pathlib import Path
 
 import pymysql
@@ -9,7 +12,7 @@ import pytest
 
 from recovery.errors import RecoveryError, UsageError
 from recovery.mysqld import client
-from recovery.mysqld.client import NotAnsweringError, explain, read_login
+from recovery.mysqld.client import NotAnsweringError, connect_as_user, explain, read_login
 
 
 def test_a_login_is_read_as_clients_read_it(tmp_path: Path) -> None:
@@ -86,6 +89,40 @@ def test_a_server_that_takes_too_long_is_there() -> None:
 @pytest.mark.parametrize("error", [OSError(5, "I/O"), pymysql.err.InterfaceError(0, ""), pymysql.err.Error("closed")])
 def test_an_error_without_a_number_is_no_answer(error: Exception) -> None:
     assert type(explain(error, "/run/s")) is NotAnsweringError
+
+
+@pytest.mark.parametrize("plugin", [b"mysql_clear_password", b"dialog"])
+def test_the_password_is_not_sent_in_clear_text(plugin: bytes, tmp_path: Path) -> None:
+    """A server may ask for any way to log in, and PyMySQL would follow."""
+    greeting = (
+        b"\x0a8.0.31\0" + struct.pack("<I", 1) + b"12345678\0" + struct.pack("<HBHH", 0xA205, 33, 2, 0x0008)
+        + bytes([21]) + bytes(10) + b"123456789012\0" + b"mysql_native_password\0"
+    )  # fmt: skip
+    received = bytearray()
+
+    def packet(number: int, content: bytes) -> bytes:
+        return len(content).to_bytes(3, "little") + bytes([number]) + content
+
+    def answer(listening: socket.socket) -> None:
+        peer, _ = listening.accept()
+        with peer:
+            peer.sendall(packet(0, greeting))
+            received.extend(peer.recv(4096))
+            peer.sendall(packet(2, b"\xfe" + plugin + b"\0" + b"\x04Password: "))
+            received.extend(peer.recv(4096))  # nothing, or the password
+
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "s"))
+        listening.listen()
+        server = threading.Thread(target=answer, args=(listening,))
+        server.start()
+        login = read_login(tmp_path / "s", None) | {"user": "seer", "password": b"secret"}
+        with pytest.raises(pymysql.err.OperationalError, match="in clear text") as refused:
+            connect_as_user(login)
+        server.join()
+    assert b"seer" in received
+    assert b"secret" not in received
+    assert explain(refused.value, "s").exit_code == 2
 
 
 def test_a_library_for_logins_that_is_missing_is_a_failed_login() -> None:
