@@ -23,44 +23,48 @@ class Constants:
     """What a start costs in the servers of a series. Requests are divided by the storage's reads a second."""
 
     process_s: float
-    process_requests: float
-    """Of a start with nothing pending and hardly any files: its time without that for requests, and its requests."""
+    """Of a start with nothing pending and hardly any files."""
     requests_per_file: float
     file_s: float
     """Least time for each file, on storage that is faster than the server."""
     requests_per_page: float
     """Reads and writes for each dirty page."""
     page_s: float
-    """Time for each dirty page that does not depend on the storage's reads a second."""
+    """Least time for each dirty page, on storage that is faster than the server."""
     redo_s_per_byte: float
     """Time to apply redo."""
     rows_per_s: float
     """Rows of an open transaction that are rolled back in a second."""
     prepared_rows_per_s: float
     error: float
-    """With parts between 1 / (1 + this) and 1 + this times their seconds, the range has 90 % of all starts."""
-    reads_per_s: tuple[float, float] = (750.0, 8000.0)
+    """Between 1 / (1 + this) and 1 + this times the estimate are meant to be 90 % of all starts."""
+    reads_per_s: tuple[float, float] = (750.0, 110_000.0)
     """The storage that they were measured on: its fewest and its most reads a second."""
     writes_per_page: float = 0.0
     """Those of the requests that are writes, which other storage may not count."""
 
+    @property
+    def is_possible(self) -> bool:
+        """Returns whether no time is negative, and none is zero that every start takes."""
+        least = (self.requests_per_file, self.file_s, self.page_s, self.redo_s_per_byte, self.writes_per_page)
+        needed = (self.process_s, self.requests_per_page, self.rows_per_s, self.prepared_rows_per_s, self.error)
+        numbers = (*least, *needed, *self.reads_per_s)
+        return all(map(math.isfinite, numbers)) and min(least) >= 0 and min(needed) > 0
 
-_MARIADB = Constants(0.1, 200, 0.0, 0.000027, 1.0, 0.00001, 3.3e-9, 130_000, 690_000, 0.3)
+
+_MARIADB = Constants(0.25, 0.0, 0.000024, 1.0, 0.00006, 3.2e-9, 130_000, 690_000, 0.75)
 CONSTANTS: Mapping[str, Constants] = {
-    "mysql-5.7": Constants(0.66, 500, 2.1, 0.00030, 0.93, 0.000021, 5.1e-9, 160_000, 490_000, 0.3),
-    "mysql-8.0": Constants(0.67, 2000, 3.0, 0.00036, 2.7, 0.000057, 2.2e-9, 120_000, 450_000, 0.3, writes_per_page=1.7),
+    "mysql-5.7": Constants(0.85, 2.1, 0.0002, 1.04, 0.00012, 5.9e-9, 160_000, 490_000, 0.75),
+    "mysql-8.0": Constants(1.25, 3.0, 0.00028, 2.94, 0.0002, 1.1e-9, 120_000, 450_000, 0.3, writes_per_page=1.8),
     "mariadb-10.11": _MARIADB,
     "mariadb-11.4": _MARIADB,
 }
-"""By series: fitted to 52 kills each of 5.7.22, 8.0.31 and mariadb-10.11.5, with 1,500 and 4,000 reads a second, whose
-error was 0.1 (0.7 for MariaDB, by pages made after the checkpoint). Hosts differ, so it is wider here. The constants of
-files are from the kept sessions with 200,000, those of prepared transactions from one with 200,000 rows. For
-mariadb-11.4 those of 10.11 held in three sessions."""
-_FILE_ERROR = 0.5
-"""By so much sessions with 200,000 tables differ from their mean."""
-_PROCESS_ERROR = 1.0
-"""A start also reads pages that no statement counts, such as those of the 2 MB of redo before the oldest dirty page in
-MySQL 8.0."""
+"""By series. Of process, pages and redo: fitted to 68 kills each of 5.7.22, 8.0.31 and mariadb-10.11.5, with 1,500 and
+4,000 reads a second; the least time for a page and the requests without writes are from kept sessions of pending-work.
+The constants of files are from kept sessions with 1,000 to a million tables, those of prepared transactions from one
+with 200,000 rows. For mariadb-11.4 those of 10.11 held in three sessions."""
+_FILE_ERROR = 0.8
+"""By so much sessions with 10,000 to a million tables differ from their mean."""
 _ROW_ERROR = 0.5
 """Of the time that a rollback takes."""
 _SMALL_POOL_FACTOR = 3.0
@@ -68,8 +72,8 @@ _SMALL_POOL_FACTOR = 3.0
 redo of a third of the pool, which a server does not apply at once."""
 _REDO_SHARE = 1 / 3
 _OTHER_STORAGE_FACTOR = 2.0
-_NOTED_SHARE, _NOTED_PAGES = 0.1, 500
-"""A smaller share of the dirty pages, or fewer pages, need no note."""
+_BUSY_FACTOR = 2.0
+"""Idle servers took 2 to 4 times as long to start beside other processes that kept CPUs or disk busy."""
 _STORAGE_MARGIN = 2.0
 """Own constants hold for storage with half or twice the reads a second of that they were measured on."""
 
@@ -98,14 +102,16 @@ class ServerState:
     """Without those that no start reads, if they are known."""
     reads_per_s: float = 0.0
     """Of the storage, with many small reads at random in flight; 0 if it is not known."""
+    reads_from: str = ""
+    """Where they come from, such as `measured for 2 s`."""
+    writes_share_limit: bool | None = None
+    """Whether as few writes a second are allowed as reads; None if that is not known."""
+    busy: str = ""
+    """What keeps the host busy, such as `other processes`; empty if nothing does."""
     files: int | None = 0
-    """Of tablespaces."""
+    """Of tablespaces that a start opens."""
     redo_bytes: int | None = 0
     """Since the last checkpoint."""
-    flushed_pages: int = 0
-    """Clean pages, flushed after the last checkpoint, which a start reads again; at most so many."""
-    created_pages: int = 0
-    """Dirty pages, created after it, which a start of MariaDB does not read; at most so many."""
     transactions: int | None = 0
     """Open ones that have changed rows."""
     uncommitted_rows: int | None = 0
@@ -117,11 +123,6 @@ class ServerState:
     datadir: str = ""
     notes: tuple[str, ...] = ()
     """What its user may not see, and what comes after the start."""
-
-    @property
-    def pages_to_read(self) -> float:
-        """In 20 trials a start read between a third and all of the clean pages."""
-        return self.dirty_pages + self.flushed_pages / 2
 
 
 @dataclass(frozen=True)
@@ -217,33 +218,39 @@ def estimate_start(state: ServerState, constants: Mapping[str, Constants] = CONS
 def _parts(state: ServerState, constants: Constants) -> Iterator[Part]:
     storage = _OTHER_STORAGE_FACTOR if _is_other_storage(state, constants) else 1.0
     pool = _SMALL_POOL_FACTOR if _has_small_pool(state) else 1.0
-    files_s = _files_s(state, constants)
-    page_s = constants.requests_per_page / state.reads_per_s + constants.page_s
-    read_page_s = page_s - constants.writes_per_page / state.reads_per_s
+    busy = _BUSY_FACTOR if state.busy else 1.0
+    least_s, page_s, most_s = _page_s(state, constants)
     redo_s = (state.redo_bytes or 0) * constants.redo_s_per_byte
     prepared_s = (state.prepared_rows or 0) / constants.prepared_rows_per_s
 
     def part(
-        name: str, seconds: float, lever: str, *, least_s: float | None = None, most_s: float | None = None,
-        wider: float = 1.0, longer: float = 1.0, least_error: float = 0.0,
-    ) -> Part:  # fmt: skip
-        factor = (1 + max(constants.error, least_error)) * wider
-        low_s, high_s = (seconds if end is None else end for end in (least_s, most_s))
-        return Part(name, seconds, low_s / factor, high_s * factor * longer, lever)
+        name: str, seconds: float, lever: str, *, least: float = 1.0, most: float = 1.0, least_error: float = 0.0
+    ) -> Part:
+        factor = 1 + max(constants.error, least_error)
+        return Part(name, seconds, seconds * least / factor, seconds * most * factor * busy, lever)
 
-    process_s = constants.process_s + constants.process_requests / state.reads_per_s
-    yield part("process", process_s, "", wider=storage, least_error=_PROCESS_ERROR)
+    yield part("process", constants.process_s, "")
     is_limited = constants.requests_per_file / state.reads_per_s > constants.file_s
     lever = f"fewer tables{', or storage with more reads a second' if is_limited else ''}"
-    yield part("files", files_s, lever, wider=storage, least_error=_FILE_ERROR)
+    yield part("files", _files_s(state, constants), lever, least=1 / storage, most=storage, least_error=_FILE_ERROR)
     yield part(
-        "pages", state.pages_to_read * page_s,
-        "fewer dirty pages (innodb_max_dirty_pages_pct, innodb_io_capacity)",
-        least_s=max(0, state.dirty_pages - state.created_pages) * read_page_s,
-        most_s=(state.dirty_pages + state.flushed_pages) * page_s, wider=storage, longer=pool,
+        "pages", state.dirty_pages * page_s, "fewer dirty pages (innodb_max_dirty_pages_pct, innodb_io_capacity)",
+        least=least_s / page_s / storage if page_s else 1.0, most=most_s / page_s * storage * pool if page_s else 1.0,
     )  # fmt: skip
-    yield part("redo", redo_s, "a smaller redo log (innodb_redo_log_capacity, innodb_log_file_size)", longer=pool)
-    yield part("prepared transactions", prepared_s, "smaller transactions", wider=1 + _ROW_ERROR)
+    yield part("redo", redo_s, "a smaller redo log (innodb_redo_log_capacity, innodb_log_file_size)", most=pool)
+    yield part("prepared transactions", prepared_s, "smaller transactions", least_error=_ROW_ERROR)
+
+
+def _page_s(state: ServerState, constants: Constants) -> tuple[float, float, float]:
+    """Returns the least, the likely and the most time for a dirty page. Either the storage limits how fast pages are
+    recovered, or the server does."""
+    most = constants.requests_per_page
+    least = most - constants.writes_per_page
+    if state.writes_share_limit is not None:
+        least = most = most if state.writes_share_limit else least
+    times = (max(requests / state.reads_per_s, constants.page_s) for requests in (least, math.sqrt(least * most), most))
+    least_s, likely_s, most_s = times
+    return least_s, likely_s, most_s
 
 
 def _seconds(state: ServerState, constants: Constants) -> float:
@@ -279,11 +286,8 @@ def _notes(state: ServerState, constants: Constants) -> Iterator[str]:
             f"this storage has {state.reads_per_s:,.0f} reads a second, and the constants were measured on storage "
             f"with {least:,.0f} to {most:,.0f}: the range is wider"
         )
-    noted = max(_NOTED_PAGES, state.dirty_pages * _NOTED_SHARE)
-    if state.flushed_pages > noted:
-        yield f"a start may also read up to {state.flushed_pages:,} pages that were written since the last checkpoint"
-    if state.created_pages > noted:
-        yield f"up to {state.created_pages:,} dirty pages may be new: a start of MariaDB does not read those"
+    if state.busy:
+        yield f"the host is busy ({state.busy}): the start may take up to {_BUSY_FACTOR:.0f} times as long"
     yield from state.notes
 
 
@@ -301,13 +305,16 @@ class Kill:
 
 
 LEAST_KILLS, _ENOUGH_KILLS = 5, 9
-_LEAST_ERROR, _MOST_HUNDREDTHS = 0.1, 1000
+_LEAST_ERROR, _MOST_ERROR, _MOST_HUNDREDTHS = 0.5, 1.0, 1000
+"""Loads that a calibration did not have were further off than its own. A fit with a range over +-100 % is none."""
+_MEASURE_ANEW = "measure again on a quiet host: `recovery pending-work --runs 3`; nothing was stored"
 _RIDGE = 0.3
 """Weight of the constants that are known already, against that of one kill."""
 _STEPS, _ROUNDS = 500, 6
 _USUAL_ERROR = 0.1
 """A start that is further off than this counts for less, so that a few odd ones do not decide."""
-_FITTED = ("process_s", "requests_per_page", "page_s", "redo_s_per_byte")
+_FITTED = (("process_s",), ("requests_per_page", "page_s"), ("redo_s_per_byte",))
+"""Each is fitted by one factor: what a page costs is limited by the storage or by the server."""
 
 
 def fit_constants(kills: Sequence[Kill], known: Constants) -> Constants:
@@ -318,6 +325,8 @@ def fit_constants(kills: Sequence[Kill], known: Constants) -> Constants:
             f"{len(kills)} starts after a kill are too few", f"measure at least {LEAST_KILLS}, such as with RUNS=3"
         )
     speeds = [kill.state.reads_per_s for kill in kills]
+    if any(kill.startup_s <= 0 or kill.state.reads_per_s <= 0 for kill in kills):
+        raise UsageError("a start of the session took no time, or its storage had no reads a second", _MEASURE_ANEW)
     with_range = replace(
         known, reads_per_s=(min(speeds) / _STORAGE_MARGIN, max(speeds) * _STORAGE_MARGIN), writes_per_page=0.0
     )
@@ -325,10 +334,14 @@ def fit_constants(kills: Sequence[Kill], known: Constants) -> Constants:
     errors = sorted(
         _error(kill, _fit([*kills[:number], *kills[number + 1 :]], with_range)) for number, kill in enumerate(kills)
     )
-    rank = math.ceil(0.9 * (len(errors) + 1))
-    # Of fewer than nine, none bounds 90 % of those to come.
-    few = 1 + (_ENOUGH_KILLS - len(errors)) / 4
-    error = errors[rank - 1] if rank <= len(errors) else errors[-1] * few
+    # Of fewer than nine, the worst does not bound 90 % of those to come; of more, one odd start does not decide.
+    few = 1 + max(0, _ENOUGH_KILLS - len(errors)) / 4
+    error = errors[math.ceil(0.9 * len(errors)) - 1] * few
+    if fitted.process_s <= 0 or fitted.requests_per_page <= 0:
+        what = "the process" if fitted.process_s <= 0 else "a dirty page"
+        raise UsageError(f"by these starts {what} takes no time, so that they fit no estimate", _MEASURE_ANEW)
+    if error > _MOST_ERROR:
+        raise UsageError(f"these starts differ by {100 * error:.0f} % from any fit, more than 100 %", _MEASURE_ANEW)
     return replace(fitted, error=max(_LEAST_ERROR, error))
 
 
@@ -364,10 +377,8 @@ def _least_squares(kills: Sequence[Kill], weights: Sequence[float], known: Const
     """Returns constants with the least squares of relative errors, none of them negative (ridge regression)."""
     squares, sums = [[0.0] * len(_FITTED) for _ in _FITTED], [0.0] * len(_FITTED)
     for kill, weight in zip(kills, weights, strict=True):
-        requests_s = known.process_requests / kill.state.reads_per_s
-        rest = max(kill.startup_s - _files_s(kill.state, known) - requests_s, 0.0) / kill.startup_s
-        costs = zip(_FITTED, _costs(kill.state), strict=True)
-        shares = [getattr(known, name) * cost / kill.startup_s for name, cost in costs]
+        rest = max(kill.startup_s - _files_s(kill.state, known), 0.0) / kill.startup_s
+        shares = [cost_s / kill.startup_s for cost_s in _fitted_costs_s(kill.state, known)]
         for one, share in enumerate(shares):
             sums[one] += weight * share * rest
             squares[one] = [square + weight * share * other for square, other in zip(squares[one], shares, strict=True)]
@@ -376,19 +387,14 @@ def _least_squares(kills: Sequence[Kill], weights: Sequence[float], known: Const
         for one, row in enumerate(squares):
             others = sum(row[other] * factor for other, factor in enumerate(factors) if other != one)
             factors[one] = max(0.0, (sums[one] - others + _RIDGE**2) / (row[one] + _RIDGE**2))
-    return replace(
-        known, **{name: factor * getattr(known, name) for name, factor in zip(_FITTED, factors, strict=True)}
-    )
+    named = zip(_FITTED, factors, strict=True)
+    return replace(known, **{name: factor * getattr(known, name) for names, factor in named for name in names})
 
 
-def _costs(state: ServerState) -> tuple[float, ...]:
-    """Returns what a start has of each fitted constant."""
-    return (
-        1.0,
-        state.pages_to_read / state.reads_per_s,
-        state.pages_to_read,
-        float(state.redo_bytes or 0),
-    )
+def _fitted_costs_s(state: ServerState, constants: Constants) -> tuple[float, ...]:
+    """Returns the seconds of a start that each of the fitted constants stands for."""
+    _, page_s, _ = _page_s(state, constants)
+    return constants.process_s, state.dirty_pages * page_s, (state.redo_bytes or 0) * constants.redo_s_per_byte
 
 
 def _rate(

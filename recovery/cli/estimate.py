@@ -11,11 +11,12 @@ import os
 import stat
 import struct
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,19 +28,22 @@ from recovery.analysis.crash_estimate import (
     CONSTANTS,
     Constants,
     Estimate,
+    Kill,
     ServerState,
     constants_for,
     estimate_start,
     fit_constants,
     kills_of,
     known_constants,
+    series_of,
 )
 from recovery.cli.options import PATH_TYPE, table_option
-from recovery.cli.output import print_line, remove_json, write_json
+from recovery.cli.output import STANDARD_OUTPUT, print_line, remove_json, write_json
 from recovery.errors import InterruptedByUserError, RecoveryError, UsageError, escape_control
-from recovery.linux.cgroups import groups_of, read_iops_limit
+from recovery.linux.cgroups import groups_of, iops_limit
 from recovery.linux.files import cache_dir, read_stored, write_atomically
 from recovery.linux.host_facts import host_id_with
+from recovery.linux.pressure import busy_host
 from recovery.linux.read_benchmark import ProbeEffort, read_speeds
 from recovery.linux.storage import device_of
 from recovery.mysqld.client import BROKEN_ANSWER, NotAnsweringError, connect_as_user, explain, read_login
@@ -57,6 +61,7 @@ _EFFORT = ProbeEffort(64 << 20, 1.0)
 """A second with one read in flight, and one with 16."""
 _NICE, _LOWEST_OF_CLASS = 10, 7
 _ANSWER_S = 30.0
+_JSON_FORMAT = 1
 
 
 @click.command()
@@ -74,6 +79,7 @@ _ANSWER_S = 30.0
     "--openmetrics", "metrics_to", type=PATH_TYPE, metavar="FILE",
     help="Write the figures for Prometheus, such as to a .prom file of node_exporter. With -, print them only.",
 )  # fmt: skip
+@table_option("json")
 def estimate(
     *,
     login_socket: Path | None,
@@ -81,18 +87,23 @@ def estimate(
     reads_per_s: int | None,
     watches: bool,
     metrics_to: Path | None,
+    json_to: str | None,
 ) -> int:
     """Estimate how long a running server would take to start if it were killed now. It only reads."""
     if login_socket is None and login_file is None:
         raise UsageError("estimate needs a running server", "name its socket (--socket) or give --defaults-file")
+    if json_to == str(metrics_to) == STANDARD_OUTPUT:
+        raise UsageError("--json and --openmetrics both print", "name a file for one of them")
     login = read_login(login_socket, login_file)
     where, target = login["unix_socket"] or str(login_file), None if metrics_to is None else str(metrics_to)
     lines, was_written = _Lines(stamped=watches), False
     try:
         for found in _estimates(login, where, reads_per_s):
             answer = None if isinstance(found, RecoveryError) else found
-            if not write_json(target, render_estimate(where, answer)):
-                lines.print(found if isinstance(found, RecoveryError) else found[1])
+            is_printed = write_json(target, render_estimate(where, answer))
+            text = json.dumps(as_json(where, answer or str(found)), indent=None if watches else 2)
+            if not write_json(json_to, f"{text}\n") and not is_printed:
+                lines.print(found)
             was_written = True
             if not watches:
                 break
@@ -100,11 +111,46 @@ def estimate(
     except KeyboardInterrupt:
         if watches and was_written:
             remove_json(target)  # nobody would replace it
+            remove_json(json_to)
         return InterruptedByUserError.exit_code
-    except RecoveryError:
+    except RecoveryError as error:
         write_json(target, render_estimate(where, None))
+        write_json(json_to, f"{json.dumps(as_json(where, error.message))}\n")
         raise
     return 0
+
+
+def as_json(where: str, answer: tuple[ServerState, Estimate] | str) -> dict[str, Any]:
+    """Returns an estimate as the object that `--json` prints or, with a text, why there is none."""
+    if isinstance(answer, str):
+        return {"format": _JSON_FORMAT, "server": where, "error": answer}
+    state, found = answer
+    return {
+        "format": _JSON_FORMAT,
+        "server": where,
+        "version": str(state.version),
+        "datadir": state.datadir,
+        "seconds": found.seconds,
+        "low_seconds": found.low_s,
+        "high_seconds": found.high_s,
+        "is_partial": found.is_partial,
+        "parts": {
+            part.name: {"seconds": part.seconds, "low_seconds": part.low_s, "high_seconds": part.high_s}
+            for part in found.parts
+        },
+        "lever": found.lever,
+        "locked_seconds": found.locked_s,
+        "reads_per_second": state.reads_per_s,
+        "reads_from": state.reads_from,
+        "busy": state.busy,
+        "files": state.files,
+        "dirty_pages": state.dirty_pages,
+        "redo_bytes": state.redo_bytes,
+        "open_transactions": state.transactions,
+        "uncommitted_rows": state.uncommitted_rows,
+        "prepared_rows": state.prepared_rows,
+        "notes": list(found.notes),
+    }
 
 
 class _Lines:
@@ -115,7 +161,7 @@ class _Lines:
         self._noted: tuple[str, ...] | None = None
         self._error = ""
 
-    def print(self, found: Estimate | RecoveryError) -> None:
+    def print(self, found: tuple[ServerState, Estimate] | RecoveryError) -> None:
         """Prints an estimate, or why there is none."""
         now = datetime.now()
         if isinstance(found, RecoveryError):
@@ -123,11 +169,13 @@ class _Lines:
                 print_line(f"{now:%H:%M:%S} {escape_control(found.message)}; it is asked again every minute.")
             self._error = found.message
             return
+        state, estimated = found
+        notes = (f"the storage has {state.reads_per_s:,.0f} reads a second ({state.reads_from})", *estimated.notes)
         when = f"{now:%H:%M:%S} killed now" if self._stamped else "If it were killed now"
-        print_line(f"{when}: {found.text}. Largest lever: {found.lever}.")
-        for note in found.notes if found.notes != self._noted else ():
+        print_line(f"{when}: {estimated.text}. Largest lever: {estimated.lever}.")
+        for note in notes if notes != self._noted else ():
             print_line(f"Note: {note}.")
-        self._noted, self._error = found.notes, ""
+        self._noted, self._error = notes, ""
 
 
 def _estimates(
@@ -198,22 +246,37 @@ class _Server:
         self._reader.begin()
 
     def estimate(self) -> tuple[ServerState, Estimate]:
+        busy = busy_host(self._pid)  # before this measures anything
         now_s = time.monotonic()
         is_old = self._given_reads_per_s is None and now_s - self._measured_s >= _MEASURE_EVERY_S
         if is_old or not self._reads_per_s:
             with suppress(UsageError) if self._reads_per_s else nullcontext():  # what was measured before is kept
                 self._reads_per_s = self._measure()
             self._measured_s = now_s
-        state = self._reader.read(min(self._reads_per_s, self._limit()))
-        state = replace(state, notes=(*state.notes, *self._notes))
+        reads, writes = self._limit("read"), self._limit("write")
+        is_limited = reads < self._reads_per_s
+        state = self._reader.read(min(self._reads_per_s, reads))
+        state = replace(
+            state,
+            notes=(*state.notes, *self._notes),
+            reads_from=self._reads_from(is_limited=is_limited),
+            writes_share_limit=writes <= reads if is_limited else None,
+            busy=busy,
+        )
         return state, estimate_start(state, self._constants)
 
-    def _limit(self) -> float:
-        """Returns the reads a second that the server's control groups allow, such as those of its container."""
+    def _reads_from(self, *, is_limited: bool) -> str:
+        if self._given_reads_per_s is not None:
+            return "given with --reads"
+        return "the limit of the server's control group" if is_limited else "measured for 2 s beside the server"
+
+    def _limit(self, kind: str) -> float:
+        """Returns the reads or writes a second that the server's control groups allow, such as those of its
+        container."""
         if self._pid is None or self._datadir is None or self._given_reads_per_s is not None:
             return math.inf
         disk = device_of(self._datadir).disk or ""
-        limits = (read_iops_limit(group, disk) for group in groups_of(self._pid, "blkio", "io"))
+        limits = (iops_limit(group, disk, kind) for group in groups_of(self._pid, "blkio", "io"))
         return min((limit for limit in limits if limit), default=math.inf)
 
     def _measure(self) -> float:
@@ -252,7 +315,8 @@ def _low_priority() -> Iterator[None]:
 # --- The constants of a host
 
 
-_FORMAT = 1
+_FORMAT = 2
+"""Constants of format 1 are of another model, and are not used."""
 
 
 @dataclass(frozen=True)
@@ -268,7 +332,14 @@ def _constants_file() -> Path:
 
 def _stored_constants() -> dict[str, dict[str, Constants]]:
     path = _constants_file()
-    return read_stored(path, TypeAdapter(_StoredConstants), newest=_FORMAT).hosts if path.exists() else {}
+    if not path.exists():
+        return {}
+    drop_old = {1: lambda _: {"format": _FORMAT, "hosts": {}}}
+    hosts = read_stored(path, TypeAdapter(_StoredConstants), newest=_FORMAT, convert=drop_old).hosts
+    for series, one in ((series, one) for of_host in hosts.values() for series, one in of_host.items()):
+        if not one.is_possible:
+            raise UsageError(f"{path} has impossible constants for {series}", f"remove {path}, or calibrate again")
+    return hosts
 
 
 def constants_of(host_id: str | None) -> Mapping[str, Constants]:
@@ -289,10 +360,13 @@ def store_constants(host_id: str, fitted: Mapping[str, Constants]) -> Path:
 @click.command()
 @click.argument("session", required=False)
 @table_option("results")
-def calibrate(session: str | None, results: Path) -> None:
+@table_option("json")
+def calibrate(session: str | None, results: Path, json_to: str | None) -> None:
     """Take what a start costs on this host from a session of pending-work, the newest unless one is named. From then on
-    `recovery estimate` uses it for servers of the same series on the same storage."""
-    found = load_session(find_session(results, session or _newest(results)))
+    `recovery estimate` uses it for servers of the same series on the same storage, until the file that this names is
+    removed."""
+    found_session = find_session(results, session or _newest(results))
+    found = load_session(found_session)
     by_series = kills_of(found)
     if found.host_id is None:
         raise UsageError("the session does not know its host", "measure again, with this version of the tool")
@@ -307,13 +381,26 @@ def calibrate(session: str | None, results: Path) -> None:
         except UsageError as error:
             raise UsageError(f"{series}: {error.message}", error.hint) from error
     path = store_constants(found.host_id, fitted)
+    rows = {
+        series: {**asdict(one), "starts": len(by_series[series]), "range_ratio": _range_ratio(by_series[series], one)}
+        for series, one in fitted.items()
+    }
+    if write_json(json_to, {"format": _JSON_FORMAT, "session": found_session.name, "file": str(path), "series": rows}):
+        return
     for series, one in fitted.items():
         print_line(
             f"{series}, {len(by_series[series])} starts: {one.process_s:.2g} s, and for each dirty page "
-            f"{1000 * one.page_s:.2g} ms and {one.requests_per_page:.2g} requests; the range of pages and redo is "
-            f"+-{100 * one.error:.0f} %"
+            f"{one.requests_per_page:.2g} requests, or {1000 * one.page_s:.2g} ms where the storage is faster; the "
+            f"range is +-{100 * one.error:.0f} %, and its ends are {rows[series]['range_ratio']:.1f} times apart "
+            "(median)"
         )
-    print_line(f"Stored for this host in {path}.")
+    print_line(f"Stored for this host in {path}. To undo it, remove this file, which has the constants of all series.")
+
+
+def _range_ratio(kills: Sequence[Kill], constants: Constants) -> float:
+    """Returns the median ratio of the ends of the ranges for these starts."""
+    found = [estimate_start(kill.state, {series_of(kill.state.version): constants}) for kill in kills]
+    return median(one.high_s / one.low_s for one in found)
 
 
 def _newest(results: Path) -> str:

@@ -141,13 +141,15 @@ def cpu_quota(folder: Path) -> float | None:
     return None
 
 
-def read_iops_limit(folder: Path, disk: str) -> int | None:
-    """Returns the reads a second of this disk that the group may issue, or None if it has no limit."""
-    for lines in _lines(folder, "blkio.throttle.read_iops_device"):
+def iops_limit(folder: Path, disk: str, kind: str = "read") -> int | None:
+    """Returns the reads (or with `write` the writes) a second of this disk that the group may issue, or None if it has
+    no limit."""
+    for lines in _lines(folder, f"blkio.throttle.{kind}_iops_device"):
         return next((int(line[1]) for line in lines if line[0] == disk), None)
+    key = f"{kind[0]}iops="
     for lines in _lines(folder, "io.max"):
         words = (word for line in lines if line[0] == disk for word in line)
-        limit = next((word.removeprefix("riops=") for word in words if word.startswith("riops=")), "max")
+        limit = next((word.removeprefix(key) for word in words if word.startswith(key)), "max")
         return None if limit == "max" else int(limit)
     return None
 

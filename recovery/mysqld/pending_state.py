@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 import socket
 import struct
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -48,10 +47,6 @@ _TRANSACTIONS = f"""
 """  # noqa: S608 - of ours
 _PREPARED = re.compile(r"^---TRANSACTION (\d+), ACTIVE \(PREPARED\)", re.MULTILINE)
 _PEER = struct.Struct("3i")
-WATCHED_S = 2.0
-"""For how long a server is watched, at least, to see how many pages it writes."""
-_IDLE_BYTES = 1 << 16
-"""A server that writes less redo in that time is idle."""
 
 
 def unread_dirty_pages(version: Version) -> tuple[str, str]:
@@ -75,27 +70,11 @@ def redo_since_checkpoint(status: str) -> int | None:
 
 @dataclass(frozen=True)
 class _Counted:
-    """What a server has counted since its start, and what is pending."""
+    """What is pending."""
 
-    at_s: float
     dirty_pages: int
-    flushed_pages: int
-    created_pages: int
-    lsn: int | None
-    """Bytes of redo; None if its user may not see them."""
     redo_bytes: int | None
-    """Since the last checkpoint."""
-
-    def since_checkpoint(self, before: _Counted) -> tuple[int, int]:
-        """Estimates how many pages were flushed and created since the last checkpoint: as many for each byte of redo
-        as were counted since `before`."""
-        if self.lsn is None or before.lsn is None or self.redo_bytes is None:
-            return 0, 0
-        written = self.lsn - before.lsn
-        share = self.redo_bytes / written if written >= _IDLE_BYTES else min(1.0, self.redo_bytes / _IDLE_BYTES)
-        flushed = (self.flushed_pages - before.flushed_pages) * share
-        created = (self.created_pages - before.created_pages) * share
-        return min(self.flushed_pages, max(0, round(flushed))), max(0, round(created))
+    """Since the last checkpoint; None if its user may not see them."""
 
 
 class StateReader:
@@ -120,11 +99,11 @@ class StateReader:
         self._missing: list[str] = []
 
     def begin(self) -> None:
-        """Reads what stays as it is, and begins to watch the server. Raises UsageError if it would not survive a kill,
-        and RecoveryError if it does not show its dirty pages."""
+        """Reads what stays as it is. Raises UsageError if the server would not survive a kill, and RecoveryError if it
+        does not show its dirty pages."""
         self._files, self._data_bytes = self._tablespaces()
         self._stays = tuple(self._what_stays())
-        self._counted = self._count(self._engine_status())
+        self._count(self._engine_status())
 
     @property
     def server_pid(self) -> int | None:
@@ -137,18 +116,13 @@ class StateReader:
         return None
 
     def read(self, reads_per_s: float) -> ServerState:
-        """Returns the state now, at the earliest when the server was watched for a while. Files were counted once: that
-        takes a second with 200,000 of them. Raises what `begin` does."""
-        time.sleep(max(0.0, self._counted.at_s + WATCHED_S - time.monotonic()))
+        """Returns the state now. Files were counted once: that takes a second with 200,000 of them. Raises what `begin`
+        does."""
         self._missing = [] if self._files is not None else ["files"]
         unread = self._unread_dirty_pages()
         engine_status = self._engine_status()
-        before, self._counted = self._counted, self._count(engine_status)
-        counted = self._counted
-        flushed, created = counted.since_checkpoint(before)
+        counted = self._count(engine_status)
         dirty = max(0, counted.dirty_pages - (unread or 0))
-        if self._data_bytes is not None:  # of which each page is read once
-            flushed = min(flushed, self._data_bytes // int(self._variables.get("innodb_page_size", 16384)))
         transactions, rows, prepared, notes = self._transactions(engine_status)
         left_out = ", ".join(self._missing)
         missing = [f"this user lacks the privilege PROCESS, so that these are left out: {left_out}"] if left_out else []
@@ -162,8 +136,6 @@ class StateReader:
             reads_per_s,
             files=self._files,
             redo_bytes=counted.redo_bytes,
-            flushed_pages=flushed,
-            created_pages=min(created, dirty) if self.version.flavor is Flavor.MARIADB else 0,
             transactions=transactions,
             uncommitted_rows=rows,
             prepared_rows=prepared,
@@ -187,14 +159,17 @@ class StateReader:
             return None
 
     def _tablespaces(self) -> tuple[int | None, int | None]:
-        """Returns the number of tablespaces and their bytes. MariaDB counts those that it has opened since its start,
-        and does not read the others at a start."""
+        """Returns the number of tablespaces that a start opens, and the bytes of all. MariaDB counts those that it has
+        opened since its start."""
         table = "innodb_tablespaces" if can(self.version, "data_dictionary") else "innodb_sys_tablespaces"
         row = self._ask(
             f"select count(*), sum(file_size) from information_schema.{table} "  # noqa: S608 - of ours
             "where name not in ('innodb_system', 'innodb_temporary')"
         )
-        return (None, None) if row is None else (int(str(row[0])), int(str(row[1] or 0)))
+        if row is None:
+            return None, None
+        # Modified files are few, and their pages are counted.
+        return 0 if can(self.version, "starts_with_modified_files") else int(str(row[0])), int(str(row[1] or 0))
 
     def _transactions(self, engine_status: str) -> tuple[int | None, int | None, int | None, tuple[str, ...]]:
         """Returns open transactions, their rows, rows of those whose COMMIT is under way, and what is to be said."""
@@ -232,8 +207,8 @@ class StateReader:
     def _count(self, engine_status: str) -> _Counted:
         with self._connection.cursor() as cursor:
             cursor.execute(
-                "show global status where variable_name in ('Innodb_buffer_pool_pages_dirty', "
-                "'Innodb_buffer_pool_pages_flushed', 'Innodb_pages_created', 'Innodb_redo_log_enabled')"
+                "show global status where variable_name in "
+                "('Innodb_buffer_pool_pages_dirty', 'Innodb_redo_log_enabled')"
             )
             status = {str(name).lower(): str(value) for name, value in cursor.fetchall()}
         if status.get("innodb_redo_log_enabled", "ON").upper() == "OFF":
@@ -246,15 +221,7 @@ class StateReader:
                 "the server does not say how many dirty pages it has",
                 "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty' must have a row: run mysql_upgrade if not",
             )
-        lsn = _LSN.search(engine_status)
-        return _Counted(
-            time.monotonic(),
-            dirty_pages=int(status["innodb_buffer_pool_pages_dirty"]),
-            flushed_pages=int(status.get("innodb_buffer_pool_pages_flushed", 0)),
-            created_pages=int(status.get("innodb_pages_created", 0)),
-            lsn=None if lsn is None else int(lsn[1]),
-            redo_bytes=redo_since_checkpoint(engine_status),
-        )
+        return _Counted(int(status["innodb_buffer_pool_pages_dirty"]), redo_since_checkpoint(engine_status))
 
     def _what_stays(self) -> Iterator[str]:
         """Yields what is true of this server as long as it runs, and is not in the estimate."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from itertools import product
+from statistics import median
 
 import pytest
 
@@ -25,11 +26,11 @@ from recovery.model import parse_version
 from recovery.report.openmetrics import render_estimate
 
 NEW = ServerState(parse_version("8.0.31"), files=1000, dirty_pages=10_000, reads_per_s=2000)
-OTHER = Constants(1.5, 500, 2.0, 0.0, 1.2, 0.0002, 1e-7, 50_000, 20_000, 0.5)
+OTHER = Constants(1.8, 2.0, 0.0, 1.2, 0.0001, 1e-7, 50_000, 20_000, 0.5)
 """A host whose starts differ from those of the constants below."""
 KNOWN = {
-    "mysql-5.7": Constants(1.0, 0, 2.0, 0.0, 2.3, 0.00013, 1 / 16e6, 130_000, 37_000, 1.0),
-    "mysql-8.0": Constants(1.9, 1000, 2.0, 0.0001, 2.3, 0.00013, 1 / 16e6, 55_000, 24_000, 0.25),
+    "mysql-5.7": Constants(1.0, 2.0, 0.0, 2.3, 0.00013, 1 / 16e6, 130_000, 37_000, 1.0),
+    "mysql-8.0": Constants(2.4, 2.0, 0.0001, 2.3, 0.00013, 1 / 16e6, 55_000, 24_000, 0.25),
 }
 
 
@@ -40,11 +41,11 @@ def estimated(state: ServerState) -> Estimate:
 def test_the_parts_add_up_and_lie_in_the_range() -> None:
     found = estimated(NEW)
     assert {part.name: part.seconds for part in found.parts} == pytest.approx(
-        {"process": 2.4, "files": 1.0, "pages": 12.8, "redo": 0.0, "prepared transactions": 0.0}
+        {"process": 2.4, "files": 1.0, "pages": 11.5, "redo": 0.0, "prepared transactions": 0.0}
     )
-    assert found.seconds == pytest.approx(16.2)
-    assert found.text == "16 s (12 to 22): pages 13, process 2.4, files 1"
-    assert found.lever.startswith("pages, 13 of 16 s: fewer dirty pages")
+    assert found.seconds == pytest.approx(14.9)
+    assert found.text == "15 s (12 to 19): pages 12, process 2.4, files 1"
+    assert found.lever.startswith("pages, 12 of 15 s: fewer dirty pages")
     assert found.notes == ()
 
 
@@ -69,7 +70,7 @@ def test_much_redo_for_few_pages_takes_time_that_the_storage_does_not_shorten() 
 
 def test_faster_storage_shortens_what_asks_it() -> None:
     slow, fast = estimated(NEW), estimated(replace(NEW, reads_per_s=4000))
-    assert slow.seconds - fast.seconds == pytest.approx((1000 + 2 * 1000 + 10_000 * 2.3) / 4000)
+    assert slow.seconds - fast.seconds == pytest.approx((2 * 1000 + 10_000 * 2.3) / 4000)
 
 
 def test_storage_that_is_faster_than_the_server_does_not_shorten_the_files() -> None:
@@ -94,31 +95,41 @@ def test_redo_of_more_than_a_third_of_the_pool_widens_the_range_upwards() -> Non
     assert any("three times the redo" in note for note in estimated(replace(NEW, pool_bytes=200, redo_bytes=100)).notes)
 
 
-def test_pages_written_since_the_checkpoint_may_be_read_again() -> None:
-    usual, steady = estimated(NEW), estimated(replace(NEW, flushed_pages=4000))
-    assert steady.seconds == pytest.approx(usual.seconds * 1.16, rel=0.01)
-    assert steady.low_s == pytest.approx(usual.low_s)
-    assert steady.high_s > 1.2 * usual.high_s
-    assert steady.notes == ("a start may also read up to 4,000 pages that were written since the last checkpoint",)
-    assert not estimated(replace(NEW, flushed_pages=900)).notes
+def test_the_low_end_has_no_requests_for_writes_unless_their_limit_is_known() -> None:
+    writing = {"mysql-8.0": replace(KNOWN["mysql-8.0"], writes_per_page=1.3)}
+    unknown, alone, shared = (
+        estimate_start(replace(NEW, writes_share_limit=share), writing) for share in (None, False, True)
+    )
+    assert (unknown.low_s, unknown.high_s) == pytest.approx((alone.low_s, shared.high_s))
+    assert alone.seconds < unknown.seconds < shared.seconds
+    assert shared.seconds == estimated(NEW).seconds
+    assert fit_constants(kills(OTHER), writing["mysql-8.0"]).writes_per_page == 0
 
 
-def test_new_pages_of_mariadb_may_not_be_read() -> None:
-    usual, new = estimated(NEW), estimated(replace(NEW, created_pages=9000))
-    assert (new.seconds, new.high_s) == (usual.seconds, usual.high_s)
-    assert new.low_s < usual.low_s / 3
-    assert "up to 9,000 dirty pages may be new" in new.notes[0]
-    assert estimated(replace(NEW, created_pages=20_000)).low_s > 0
+def test_storage_that_is_faster_than_the_server_does_not_shorten_the_pages() -> None:
+    fast = {part.name: part.seconds for part in estimated(replace(NEW, reads_per_s=10**6)).parts}
+    assert fast["pages"] == pytest.approx(10_000 * KNOWN["mysql-8.0"].page_s)
 
 
-def test_the_low_end_has_no_requests_for_writes_unless_the_host_was_measured() -> None:
-    writing = replace(KNOWN["mysql-8.0"], writes_per_page=1.3)
-    low_s = estimate_start(NEW, {"mysql-8.0": writing}).low_s
-    assert low_s == pytest.approx(estimated(NEW).low_s - 1.3 * 10_000 / 2000 / 1.25)
-    assert fit_constants(kills(OTHER), writing).writes_per_page == 0
+def test_a_busy_host_widens_the_range_upwards_and_is_named() -> None:
+    usual, busy = estimated(NEW), estimated(replace(NEW, busy="load 9.0 on 2 CPUs"))
+    assert (busy.seconds, busy.low_s) == (usual.seconds, usual.low_s)
+    assert busy.high_s == pytest.approx(2 * usual.high_s)
+    assert busy.notes == ("the host is busy (load 9.0 on 2 CPUs): the start may take up to 2 times as long",)
 
 
-@pytest.mark.parametrize("reads_per_s", [300, 60_000])
+@pytest.mark.parametrize("series", CONSTANTS)
+def test_the_ends_of_a_range_are_in_the_median_less_than_four_times_apart(series: str) -> None:
+    flavor, _, number = series.partition("-")
+    version = parse_version(f"mariadb-{number}.5" if flavor == "mariadb" else f"{number}.31")
+    found = [
+        estimate_start(ServerState(version, pages, reads, files=files, redo_bytes=10_000_000))
+        for pages, reads, files in product((300, 1000, 3000, 10_000), (1500, 4000, 48_000), (10, 1500))
+    ]
+    assert median(one.high_s / one.low_s for one in found) < 4
+
+
+@pytest.mark.parametrize("reads_per_s", [300, 200_000])
 def test_other_storage_than_calibrated_widens_the_range(reads_per_s: float) -> None:
     found = estimated(replace(NEW, reads_per_s=reads_per_s, dirty_pages=10**6))
     assert found.high_s > 2 * found.seconds
@@ -135,7 +146,7 @@ def test_what_the_user_may_not_see_is_named_and_counts_as_nothing() -> None:
     hidden = replace(NEW, files=None, redo_bytes=None, uncommitted_rows=None, prepared_rows=None, notes=("left out",))
     found = estimated(hidden)
     assert found.seconds == estimated(replace(NEW, files=0)).seconds
-    assert found.text.startswith("at least 15 s (")
+    assert found.text.startswith("at least 14 s (")
     assert found.notes == ("left out",)
 
 
@@ -175,13 +186,13 @@ def test_the_constants_of_a_host_are_found_from_its_starts() -> None:
     truth = estimate_start(new, {"mysql-8.0": OTHER}).seconds
     assert estimate_start(new, {"mysql-8.0": found}).seconds == pytest.approx(truth, rel=0.03)
     assert estimated(new).seconds > 1.3 * truth
-    assert found.error == 0.1, "the least"
+    assert found.error == 0.5, "the least"
     assert found.reads_per_s == (750.0, 8000.0)
 
 
 def test_starts_that_vary_give_a_wider_range() -> None:
     steady, varied = (fit_constants(kills(OTHER, jitter=jitter), OTHER) for jitter in (0.0, 0.3))
-    assert steady.error < 0.3 <= varied.error
+    assert steady.error == 0.5 < varied.error
 
 
 def test_what_the_starts_do_not_show_stays_as_it_is_known() -> None:
@@ -191,10 +202,10 @@ def test_what_the_starts_do_not_show_stays_as_it_is_known() -> None:
     assert (found.requests_per_page, found.redo_s_per_byte, found.rows_per_s) == (1.2, 1e-7, 50_000)
 
 
-def test_a_few_odd_starts_do_not_decide() -> None:
+def test_an_odd_start_does_not_decide() -> None:
     odd = [
-        replace(kill, startup_s=kill.startup_s / 4) if number % 6 == 0 else kill
-        for number, kill in enumerate(kills(OTHER))
+        replace(kill, startup_s=kill.startup_s / 4) if number == 5 else kill
+        for number, kill in enumerate(kills(OTHER) * 2)
     ]
     found = fit_constants(odd, KNOWN["mysql-8.0"])
     new = replace(NEW, dirty_pages=20_000, redo_bytes=20_000_000, reads_per_s=3000)
@@ -215,6 +226,26 @@ def test_too_few_starts_are_refused() -> None:
         fit_constants(kills(OTHER)[:4], OTHER)
 
 
+@pytest.mark.parametrize(
+    ("starts", "why"),
+    [
+        ([replace(kill, startup_s=0.0) for kill in kills(OTHER)], "took no time"),
+        (
+            [replace(kill, startup_s=[0.2, 20.0, 90.0][number % 3]) for number, kill in enumerate(kills(OTHER))],
+            "more than 100",
+        ),
+        (
+            [replace(kill, startup_s=kill.state.dirty_pages / 300 + 0.001) for kill in kills(OTHER)],
+            "takes no time|more",
+        ),
+    ],
+)
+def test_starts_that_fit_no_estimate_are_refused(starts: list[Kill], why: str) -> None:
+    with pytest.raises(UsageError, match=why) as raised:
+        fit_constants(starts, OTHER)
+    assert "nothing was stored" in raised.value.hint
+
+
 @pytest.mark.parametrize(("series", "like"), [("mysql-8.4", "mysql-8.0"), ("mariadb-11.4", "mariadb-10.11")])
 def test_a_new_series_begins_with_what_is_known_of_its_flavor(series: str, like: str) -> None:
     assert known_constants(series) == CONSTANTS[like]
@@ -231,7 +262,7 @@ def test_openmetrics_has_a_type_and_a_value_for_each_figure_that_is_known() -> N
     samples = [line for line in lines if not line.startswith("#")]
     assert r'recovery_estimate_dirty_pages{datadir="/data/\"a\""} 10000' in samples
     (pages,) = [line for line in samples if ',part="pages"' in line]
-    assert float(pages.rsplit(" ", 1)[1]) == pytest.approx(12.8)
+    assert float(pages.rsplit(" ", 1)[1]) == pytest.approx(11.5)
     assert not any("redo_bytes" in line for line in lines)
     names = {re.split(r"[ {]", line)[0] for line in samples}
     assert names == {line.split()[2] for line in lines if line.startswith("# TYPE")}

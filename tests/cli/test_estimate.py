@@ -3,6 +3,7 @@ Real servers are asked in tests/real."""
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import threading
@@ -17,6 +18,7 @@ import pytest
 from recovery.analysis.crash_estimate import CONSTANTS, ServerState, estimate_start
 from recovery.cli import estimate as command
 from recovery.cli.main import run
+from recovery.errors import UsageError
 from recovery.model import parse_version
 from recovery.mysqld.client import NotAnsweringError
 
@@ -143,7 +145,7 @@ def test_notes_and_errors_of_the_server_are_printed_once(
     assert run(["estimate", "--socket", "/run/s", "--watch"]) == 130
     printed = [re.sub(r"^\d\d:\d\d:\d\d |:.*", "", line) for line in capsys.readouterr().out.splitlines()]
     silence = "it is gone; it is asked again every minute."
-    assert printed == ["killed now", "Note", "killed now", silence, "killed now"]
+    assert printed == ["killed now", "Note", "Note", "killed now", silence, "killed now"]
 
 
 def test_a_connection_that_was_closed_while_idle_is_replaced_at_once(
@@ -202,6 +204,50 @@ def test_constants_of_a_host_are_stored_and_used_there_alone(tmp_path: Path, mon
 
 def test_a_damaged_file_of_constants_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path))
-    (tmp_path / "estimate-constants.json").write_text('{"format": 1, "hosts": {"here": 5}}')
+    (tmp_path / "estimate-constants.json").write_text('{"format": 2, "hosts": {"here": 5}}')
     with pytest.raises(Exception, match="is damaged"):
         command.constants_of("here")
+
+
+def test_constants_of_an_older_model_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path))
+    (tmp_path / "estimate-constants.json").write_text('{"format": 1, "hosts": {"here": {"mysql-8.0": {"error": 0.1}}}}')
+    assert command.constants_of("here") == CONSTANTS
+
+
+def test_impossible_constants_are_refused_with_the_file_to_remove(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path))
+    path = command.store_constants("here", {"mysql-8.0": replace(CONSTANTS["mysql-8.0"], process_s=-1.0)})
+    with pytest.raises(UsageError, match="impossible constants") as raised:
+        command.constants_of("here")
+    assert f"remove {path}" in raised.value.hint
+
+
+# --- JSON
+
+
+def test_json_has_the_range_its_parts_and_where_the_reads_come_from(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Server(monkeypatch, (replace(STATE, reads_from="given with --reads"), ESTIMATED[1]))
+    assert run(["estimate", "--socket", "/run/s", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert 0 < found["low_seconds"] < found["seconds"] < found["high_seconds"]
+    assert sum(part["seconds"] for part in found["parts"].values()) == pytest.approx(found["seconds"])
+    assert (found["reads_per_second"], found["reads_from"]) == (2000, "given with --reads")
+    assert found["notes"] == ["it is read-only"]
+
+
+def test_json_of_a_server_that_does_not_answer_has_the_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Server(monkeypatch, LOST)
+    target = tmp_path / "estimate.json"
+    assert "it is gone" in refused(capsys, "estimate", "--socket", "/run/s", "--json", str(target))
+    assert json.loads(target.read_text())["error"] == "it is gone"
+
+
+def test_two_formats_do_not_share_the_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "both print" in refused(capsys, "estimate", "--socket", "/run/s", "--json", "-", "--openmetrics", "-")

@@ -7,7 +7,7 @@ import json
 import os
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from itertools import product
 from pathlib import Path
@@ -139,6 +139,8 @@ def read(folder: Path, version: str) -> Mapping[int, Record]:
 
 def _parsed(stored: dict[str, Any]) -> Record:
     state, plan = dict(stored["state"]), dict(stored["planned"])
+    # Kills of before a change of the model have figures that it does not use.
+    state = {field.name: state[field.name] for field in fields(ServerState) if field.name in state}
     state |= {"version": parse_version(state["version"]), "notes": tuple(state["notes"])}
     plan |= {"purpose": Purpose(plan["purpose"]), "load": Load(plan["load"])}
     return Record(**(stored | {"state": ServerState(**state), "planned": Planned(**plan)}))

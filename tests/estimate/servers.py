@@ -25,7 +25,7 @@ from recovery.model import Build, Limits
 from recovery.mysqld.client import scalar
 from recovery.mysqld.local import LocalLauncher
 from recovery.mysqld.options import REDO_CAPACITY, adapt_redo_capacity, experiment_settings
-from recovery.mysqld.pending_state import WATCHED_S, StateReader, redo_since_checkpoint
+from recovery.mysqld.pending_state import StateReader, redo_since_checkpoint
 from recovery.mysqld.server import Server, ServerConfig
 
 TABLES, ROWS, _SEED_ROWS = 4, 150_000, 400
@@ -123,7 +123,7 @@ def _kill(folder: Path, version: str, server: Server, group: LimitGroup, one: Pl
     with closing(server.connect()) as connection:
         reader = StateReader(connection)
         with _open_transaction(server, one.rows), _load(server, one):
-            time.sleep(max(0.0, one.load_s - WATCHED_S))
+            time.sleep(one.load_s)
             reader.begin()
             state = reader.read(float(one.reads_per_s))
             found = estimate_start(state, constants)

@@ -23,10 +23,10 @@ from recovery.linux.cgroups import (
     cpu_quota,
     format_bytes,
     groups_of,
+    iops_limit,
     limit_exceeded,
     limits_text,
     read_group_memory,
-    read_iops_limit,
     read_oom_kills,
     read_requests,
     server_limits,
@@ -369,7 +369,7 @@ FIGURES: dict[str, Callable[[Path], float | None]] = {
     "OOM kills": read_oom_kills,
     "throttled": throttled_s,
     "quota": cpu_quota,
-    "limit of reads": lambda folder: read_iops_limit(folder, "254:0"),
+    "limit of reads": lambda folder: iops_limit(folder, "254:0"),
 }
 
 
