@@ -317,9 +317,9 @@ _FITTED = (("process_s",), ("requests_per_page", "page_s"), ("redo_s_per_byte",)
 """Each is fitted by one factor: what a page costs is limited by the storage or by the server."""
 
 
-def fit_constants(kills: Sequence[Kill], known: Constants) -> Constants:
+def fit_constants(kills: Sequence[Kill], known: Constants, *, any_error: bool = False) -> Constants:
     """Returns the constants that fit these starts of one series; what they do not show stays as it is known. Raises
-    UsageError if they are too few."""
+    UsageError if they are too few, or, unless any error will do, if they fit no estimate."""
     if len(kills) < LEAST_KILLS:
         raise UsageError(
             f"{len(kills)} starts after a kill are too few", f"measure at least {LEAST_KILLS}, such as with RUNS=3"
@@ -337,10 +337,10 @@ def fit_constants(kills: Sequence[Kill], known: Constants) -> Constants:
     # Of fewer than nine, the worst does not bound 90 % of those to come; of more, one odd start does not decide.
     few = 1 + max(0, _ENOUGH_KILLS - len(errors)) / 4
     error = errors[math.ceil(0.9 * len(errors)) - 1] * few
-    if fitted.process_s <= 0 or fitted.requests_per_page <= 0:
+    if not any_error and (fitted.process_s <= 0 or fitted.requests_per_page <= 0):
         what = "the process" if fitted.process_s <= 0 else "a dirty page"
         raise UsageError(f"by these starts {what} takes no time, so that they fit no estimate", _MEASURE_ANEW)
-    if error > _MOST_ERROR:
+    if not any_error and error > _MOST_ERROR:
         raise UsageError(f"these starts differ by {100 * error:.0f} % from any fit, more than 100 %", _MEASURE_ANEW)
     return replace(fitted, error=max(_LEAST_ERROR, error))
 

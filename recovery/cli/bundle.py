@@ -9,7 +9,7 @@ import click
 
 from recovery.cli.completion import complete_session
 from recovery.cli.options import PATH_TYPE, Choice, table_option
-from recovery.cli.output import print_line
+from recovery.cli.output import print_line, write_json
 from recovery.model import Flavor
 from recovery.sharing.bundle import Bundle, BundledFile, make_bundle, output_paths, write_bundle
 from recovery.storage.sessions import find_session
@@ -35,20 +35,33 @@ from recovery.storage.sessions import find_session
     is_flag=True,
     help="Add the whole error logs, with known private texts masked. [default: only their lines about phases]",
 )
+@table_option("json")
 @click.option("--dry-run", is_flag=True, help="Show what would be in the archive, and write nothing.")
 def bundle(
-    session: str | None, results: Path, product: str | None, output: Path | None, *, with_logs: bool, dry_run: bool
+    session: str | None,
+    results: Path,
+    product: str | None,
+    output: Path | None,
+    *,
+    with_logs: bool,
+    dry_run: bool,
+    json_to: str | None,
 ) -> int:
     """Make a bug report of a stored session: a text for the tracker, a script that repeats the test, and an archive to
     attach. It has figures, phases, versions, and listed facts about host and settings; no other text of the session."""
     made = make_bundle(find_session(results, session), product, with_logs=with_logs)
     packed, text, script = output_paths(made, output)
+    if not dry_run:
+        write_bundle(made, packed, text, script)
+    files = [{"name": file.name, "bytes": file.size_bytes, "replaced": file.replaced} for file in made.files]
+    paths = {"archive": str(packed), "text": str(text), "script": None if made.script is None else str(script)}
+    if write_json(json_to, {"format": 1, **({} if dry_run else paths), "files": files}):
+        return 0
     for line in _contents(made, made.files if dry_run else _by_folder(made.files)):
         print_line(line)
     if dry_run:
         print_line("Nothing was written.", err=True)
         return 0
-    write_bundle(made, packed, text, script)
     print_line(f"archive  {packed}")
     print_line(f"text     {text}")
     if made.script is not None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from recovery.cli.output import print_line
+from recovery.cli.options import table_option
+from recovery.cli.output import print_line, write_json
 from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.report.site import write_site
 
@@ -14,12 +15,14 @@ from recovery.report.site import write_site
 @click.command()
 @click.argument("results", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), default=Path("site"), help="The folder to write (site).")
-def site(results: Path, out: Path) -> int:
+@table_option("json")
+def site(results: Path, out: Path, json_to: str | None) -> int:
     """Make pages of all sessions in the folder RESULTS: an index with a chart and a table to sort and filter, a page
     for each question and each session, and the published effects beside those measured. They open from a file."""
     questions = {name: find_experiment(name).question for name in EXPERIMENTS}
     written = write_site(results, out, questions)
     for line in written.left_out:
         print_line(f"warning: {line}", err=True)
-    print_line(str(written.index))
+    if not write_json(json_to, {"format": 1, "index": str(written.index), "left_out": list(written.left_out)}):
+        print_line(str(written.index))
     return 0

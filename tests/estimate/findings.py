@@ -38,7 +38,7 @@ def results_of(version: str, records: Mapping[int, Record]) -> Sequence[Result]:
     if not predicted:
         return ()
     series = series_of(predicted[0].state.version)
-    by_redo = fit_constants([by_redo_alone(kill) for kill in calibration], known_constants(series))
+    by_redo = fit_constants([by_redo_alone(kill) for kill in calibration], known_constants(series), any_error=True)
     found = []
     for one in predicted:
         before = [
@@ -84,11 +84,19 @@ def _tables(results: Sequence[Result]) -> tuple[str, str]:
         names = list(dict.fromkeys(map(key, results)))
         groups += [(name, [one for one in results if key(one) == name]) for name in sorted(names)]
     errors = [
-        (name, len(ones), _share(one.is_inside for one in ones), _errors(ones, lambda one: one.record.seconds),
+        (name, len(ones), _share(one.is_inside for one in ones), _width(ones), _errors(ones, lambda one: one.record.seconds),
          _errors(ones, lambda one: one.by_redo_s), _errors(ones, lambda one: one.last_s))
         for name, ones in groups
     ]  # fmt: skip
-    head = ("kills", "number", "inside the range", "error", "error of redo over rate", "error of last time")
+    head = (
+        "kills",
+        "number",
+        "inside the range",
+        "ends apart",
+        "error",
+        "error of redo over rate",
+        "error of last time",
+    )
     by_version = {
         version: [one for one in results if one.version == version]
         for version in sorted({one.version for one in results})
@@ -113,6 +121,11 @@ def _errors(ones: Iterable[Result], estimated: Callable[[Result], float | None])
 def _share(held: Iterable[bool]) -> str:
     values = list(held)
     return f"{100 * sum(values) / len(values):.0f} %"
+
+
+def _width(ones: Iterable[Result]) -> str:
+    """Returns the median ratio of the ends of the ranges: a share inside says little without it."""
+    return f"{median(one.record.high_s / one.record.low_s for one in ones):.1f} times"
 
 
 def _span(values: Iterable[float]) -> str:
