@@ -84,7 +84,8 @@ def _tables(results: Sequence[Result]) -> tuple[str, str]:
         names = list(dict.fromkeys(map(key, results)))
         groups += [(name, [one for one in results if key(one) == name]) for name in sorted(names)]
     errors = [
-        (name, len(ones), _share(one.is_inside for one in ones), _width(ones), _errors(ones, lambda one: one.record.seconds),
+        (name, len(ones), _share(one.is_inside for one in ones), _width(ones),
+         _errors(ones, lambda one: one.record.seconds),
          _errors(ones, lambda one: one.by_redo_s), _errors(ones, lambda one: one.last_s))
         for name, ones in groups
     ]  # fmt: skip
