@@ -59,7 +59,7 @@ ON_DEMAND := docs fleet disturbed browser bench torture large
 MAIN := recovery cold-recovery warm-recovery clean-start doctor status analyze report compare bundle
 TARGETS := $(MAIN) overview help crash-recovery scale metadata interference table-cache write-scaling crash-matrix \
     pending-work damage experiments resume repeat watch estimate calibrate site versions datadirs images image test test-fast $(ON_DEMAND:%=test-%) torture lint \
-    audit bench watch-proof estimate-proof intervals fuzz fuzz-corpora lock clean
+    audit bench watch-proof estimate-proof strangers intervals fuzz fuzz-corpora lock clean
 INTERNAL := env env-test env-fuzz
 .PHONY: $(TARGETS) $(INTERNAL)
 
@@ -235,6 +235,10 @@ watch-proof: env ## record crash starts, replay them: ARGS="replay DIR"
 
 estimate-proof: env ## kill servers after an estimate: ARGS="run DIR"
 	@PYTHONPATH=tests:tests/helpers $(VENV)/bin/python -m estimate $(ARGS)
+
+strangers: env ## cases by a seed: ARGS="run --cases 200 --folder DIR"
+	@PYTHONPATH=tests:tests/helpers $(VENV)/bin/python -m strangers $(or $(ARGS),run $${RECOVERY_SEED:+--seed "$$RECOVERY_SEED"} \
+	    $${RECOVERY_ONLY:+--only "$$RECOVERY_ONLY"})
 
 intervals: env-test ## do intervals hold in kept and simulated sessions?
 	@PYTHONPATH=tests:tests/helpers $(VENV)/bin/python -m intervals $(ARGS)

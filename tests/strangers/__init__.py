@@ -1,1 +1,1 @@
-"""Cases that were not made for the code: directories, loads and kills by a seed, compared with what is known of them."""
+"""Cases by a seed that were not made for the code: directories, loads and kills, and what is known of them."""

@@ -37,20 +37,20 @@ def _run(arguments: argparse.Namespace) -> int:
         templates = Templates(Path(made))
         for number, case in enumerate(_chosen(arguments), 1):
             if until is not None and time.monotonic() > until:
-                print(f"{arguments.minutes} minutes are over after {number - 1} cases")
+                report.say(f"{arguments.minutes} minutes are over after {number - 1} cases")
                 break
             stored = folder / f"{case.seed:06}.json"
             if stored.exists() and arguments.cases > 1:
                 continue
             record = cases.run(case, templates)
             stored.write_text(json.dumps(record, indent=1))
-            print(f"[{number}/{arguments.cases}] {report.line(record)}", flush=True)
+            report.say(f"[{number}/{arguments.cases}] {report.line(record)}")
             for problem in record["problems"]:
-                print(f"    {problem}")
+                report.say(f"    {problem}")
             if record["problems"]:
                 failed += 1
-                print(f"    again: {case.command}", flush=True)
-    print(f"{failed} cases with problems; `python -m strangers report {folder}` prints the tables")
+                report.say(f"    again: {case.command}")
+    report.say(f"{failed} cases with problems; `python -m strangers report {folder}` prints the tables")
     return 1 if failed else 0
 
 
@@ -64,7 +64,9 @@ def main() -> int:
     run = verbs.add_parser("run")
     run.add_argument("--cases", type=int, default=20)
     run.add_argument("--seed", type=int, default=1)
-    run.add_argument("--only", action="append", default=[], help="a version, kind, load, limited, busy …; repeated: all of them")
+    run.add_argument(
+        "--only", action="append", default=[], help="a version, kind, load, limited, busy …; repeated: all of them"
+    )
     run.add_argument("--folder", type=Path, default=Path("results/strangers"))
     run.add_argument("--minutes", type=float, default=None)
     run.add_argument("--fast", action="store_true", help="the small cases of the tests")
@@ -77,7 +79,7 @@ def main() -> int:
     try:
         return int(arguments.call(arguments))
     except KeyboardInterrupt:
-        print("interrupted; the finished cases are kept", file=sys.stderr)
+        sys.stderr.write("interrupted; the finished cases are kept\n")
         return 130
 
 

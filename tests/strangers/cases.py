@@ -13,13 +13,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from strangers import checks, directories, loads
+from strangers import checks, directories, loads, logs
 from strangers.servers import (
-
     VERSIONS,
     Build,
     Server,
-    StartFailed,
+    StartError,
     Templates,
     busy_host,
     evict,
@@ -30,6 +29,9 @@ Json = dict[str, Any]
 # InnoDB's, with names that all four servers know.
 _POOLS = ("64M", "128M", "512M")
 _LOGS = ("48M", "256M")
+
+# A case of a log has no load, but a shape.
+LOGS = "logs"
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,17 @@ class Case:
     own_data_again: bool = False
     # Without the measurement of the storage, which takes 2 s.
     given_reads: int | None = None
+    # `times`: estimate, watch and analyze; `own data`.
+    checked: tuple[str, ...] = ("times", "own data")
 
     def matches(self, words: list[str]) -> bool:
-        known = {self.version, self.kind, self.load, "limited" if self.reads else "unlimited", "busy" if self.busy else "idle"}
+        known = {
+            self.version,
+            self.kind,
+            self.load,
+            "limited" if self.reads else "unlimited",
+            "busy" if self.busy else "idle",
+        }
         return all(word in known for word in words)
 
     @property
@@ -62,10 +72,15 @@ class Case:
         return f"python -m strangers run --seed {self.seed} --cases 1{fast}"
 
 
+def _shapes(version: str) -> tuple[str, ...]:
+    mariadb = version.startswith("mariadb-")
+    return tuple(shape for shape in logs.SHAPES if mariadb or shape not in logs.FOR_MARIADB)
+
+
 def draw(seed: int) -> Case:
-    rng = random.Random(seed)
+    rng = random.Random(seed)  # noqa: S311
     version = VERSIONS[seed % len(VERSIONS)]
-    kind = rng.choice(list(directories.KINDS))
+    kind = rng.choice([*directories.KINDS, *directories.KINDS, LOGS])
     size = rng.choice((30, 60, 120)) if kind != "many" else rng.choice((1_500, 1_500, 1_500, 4_000, 4_000, 20_000))
     options = [f"--innodb-buffer-pool-size={rng.choice(_POOLS)}", f"--innodb-log-file-size={rng.choice(_LOGS)}"]
     if rng.random() < 0.25:
@@ -82,7 +97,7 @@ def draw(seed: int) -> Case:
         seed=seed,
         version=version,
         kind=kind,
-        load=rng.choice(loads.LOADS),
+        load=rng.choice(loads.LOADS if kind != LOGS else _shapes(version)),
         size=size,
         rows=rng.choice((4_000, 20_000, 60_000)),
         clients=rng.choice((1, 4, 8)),
@@ -95,7 +110,7 @@ def draw(seed: int) -> Case:
     )
 
 
-def draw_fast(seed: int) -> Case:
+def draw_fast(seed: int, checked: tuple[str, ...] = ("times", "own data")) -> Case:
     """A small case for every run of the tests: no limits, no busy host, the storage not measured."""
     case = draw(seed)
     return replace(
@@ -106,12 +121,22 @@ def draw_fast(seed: int) -> Case:
         load_s=min(case.load_s, 0.5),
         reads=None,
         busy=0,
-        options=tuple(option for option in case.options if option != "--skip-ssl") + (
-            ("--skip-ssl",) if case.version.startswith("mariadb-") else ()
-        ),
+        options=tuple(option for option in case.options if option != "--skip-ssl")
+        + (("--skip-ssl",) if case.version.startswith("mariadb-") else ()),
         own_data_again=False,
         given_reads=20_000,
+        checked=checked,
     )
+
+
+@contextmanager
+def _ended_servers() -> Iterator[list[Server]]:
+    servers: list[Server] = []
+    try:
+        yield servers
+    finally:
+        for server in servers:
+            server.kill()
 
 
 @contextmanager
@@ -128,6 +153,15 @@ def run(case: Case, templates: Templates, root: Path | None = None) -> Json:
     """The record of this case; `problems` is empty if the tool was right in all that was checked."""
     begun = time.monotonic()
     record: Json = {"case": asdict(case), "problems": [], "again": case.command}
+    if case.kind == LOGS:
+        with _folder(root) as folder, _ended_servers() as scene_servers:
+            scene = logs.Scene(folder, Build.find(case.version), templates, scene_servers)
+            try:
+                record["logs"], record["problems"] = logs.check(scene, case.load)
+            except StartError as error:
+                record["not_run"] = str(error)
+        record["took_s"] = time.monotonic() - begun
+        return record
     with ExitStack() as stack:
         folder = stack.enter_context(_folder(root))
         server = Server(Build.find(case.version), folder / "d", case.options)
@@ -138,13 +172,14 @@ def run(case: Case, templates: Templates, root: Path | None = None) -> Json:
             group = stack.enter_context(limited_reads(f"strangers-{folder.name}", folder, case.reads))
             stack.enter_context(busy_host(case.busy))
             server.group = group
-            _kill_and_start(case, server, folder, record)
-        except StartFailed as error:
+            (_kill_and_start if "times" in case.checked else _kill)(case, server, folder, record)
+        except StartError as error:
             record["not_run"] = str(error)
             server.kill()
         else:
-            with _timed(record, "own data"):
-                _own_data(case, server, folder, record)
+            if "own data" in case.checked:
+                with _timed(record, "own data"):
+                    _own_data(case, server, folder, record)
     record["took_s"] = time.monotonic() - begun
     return record
 
@@ -158,14 +193,51 @@ def _timed(record: Json, step: str) -> Iterator[None]:
         record.setdefault("steps_s", {})[step] = round(time.monotonic() - begun, 2)
 
 
-def _make(case: Case, server: Server, templates: Templates, record: Json) -> None:
+def _fill(case: Case, server: Server, templates: Templates, record: Json) -> None:
     templates.copy(server.build, case.at_initialize, server.datadir)
-    server.start(durable=False)
-    make = directories.Maker(server, random.Random(case.seed), case.size)
-    directories.KINDS[case.kind](make)
-    record["refused"] = make.refused[:20]
+    try:
+        server.start(durable=False)
+        make = directories.Maker(server, random.Random(case.seed), case.size)  # noqa: S311
+        directories.KINDS[case.kind](make)
+        record["refused"] = make.refused[:20]
+        if case.kind == "many":
+            server.shut_down()
+    except BaseException:
+        server.kill()
+        raise
+
+
+def _make(case: Case, server: Server, templates: Templates, record: Json) -> None:
+    if case.kind == "many":
+        # Made once for each server: they take long, and hold no rows.
+        templates.copy_made(
+            server.build,
+            case.at_initialize,
+            f"-many-{case.size}",
+            lambda made: _fill(
+                replace(case, seed=case.size), Server(server.build, made, case.options), templates, record
+            ),
+            server.datadir,
+        )
+        server.start(durable=False)
+    else:
+        _fill(case, server, templates, record)
     loads.prepare(server, case.load, case.rows, case.clients)
-    server.shut_down()
+    if "times" in case.checked:
+        server.shut_down()
+
+
+def _kill(case: Case, server: Server, folder: Path, record: Json) -> None:
+    """Without a second start: the page cache outlives the process."""
+    ended = threading.Event()
+    with loads.running(server, case.load, case.rows, case.clients, case.seed, ended):
+        ended.wait(case.load_s)
+        truth = directories.truth_of(server) if case.load not in ("alter", "index") else None
+        ended.set()
+        server.kill()
+    server.datadir.rename(folder / "killed")
+    record["files"] = directories.files_of(folder / "killed")
+    record["truth"] = None if truth is None else asdict(truth)
 
 
 def _kill_and_start(case: Case, server: Server, folder: Path, record: Json) -> None:
@@ -181,9 +253,9 @@ def _kill_and_start(case: Case, server: Server, folder: Path, record: Json) -> N
         truth = directories.truth_of(server) if case.load not in ("alter", "index") else None
         server.kill()
     record["load_errors"] = load.errors
-    snapshot = folder / "killed"
-    shutil.copytree(server.datadir, snapshot)
-    record["files"] = directories.files_of(snapshot)
+    record["files"] = directories.files_of(server.datadir)
+    if "own data" in case.checked:
+        shutil.copytree(server.datadir, folder / "killed")
     evict(server.datadir)
     pid = server.spawn()
     watching = checks.Watching(folder, pid)
@@ -208,7 +280,7 @@ def _kinds(case: Case) -> tuple[str, ...]:
 
 
 def _own_data(case: Case, server: Server, folder: Path, record: Json) -> None:
-    truth = directories.Truth(**record["truth"])
+    truth = None if record["truth"] is None else directories.Truth(**record["truth"])
     files = record["files"]
     record["own_data"] = []
     for as_is in (True, False) if case.own_data_again else (True,):

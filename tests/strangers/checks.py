@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -35,17 +35,32 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def tool(folder: Path, *arguments: str, within_s: float = 300) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    process = subprocess.Popen(
         [*TOOL, *arguments],
         env=environment(folder),
         cwd=folder,
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         errors="replace",
-        timeout=within_s,
-        check=False,
     )
+    try:
+        out, errors = process.communicate(timeout=within_s)
+    finally:
+        end(process)
+    return subprocess.CompletedProcess(arguments, process.returncode, out, errors)
+
+
+def end(process: subprocess.Popen[Any]) -> None:
+    """Let a command of the tool end its server before it is killed."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def traceback_in(what: str, text: str) -> list[str]:
@@ -96,15 +111,14 @@ class Watching:
 
     def __init__(self, folder: Path, pid: int) -> None:
         self.file = folder / "watch.jsonl"
-        self.file.unlink(missing_ok=True)
         self.errors = folder / "watch.err"
-        with self.errors.open("wb") as errors:
+        with self.errors.open("wb") as errors, self.file.open("wb") as looks:
             self.process = subprocess.Popen(
-                [*TOOL, "watch", f"--json={self.file}", str(pid)],
+                [*TOOL, "watch", "--json=-", str(pid)],
                 env=environment(folder),
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
+                stdout=looks,
                 stderr=errors,
             )
 
@@ -118,28 +132,26 @@ class Watching:
             code = None
         said = self.errors.read_text("utf-8", "replace")
         problems += traceback_in("watch", said)
-        looks = [json.loads(line) for line in self.file.read_text().splitlines()] if self.file.exists() else []
+        looks = [json.loads(line) for line in self.file.read_text().splitlines()]
         if code is None and not any("rollback" in (look.get("phase") or "") for look in looks[-1:]):
-            problems.append(f"watch: still running {within_s:.0f} s after ready; its last look: {str(looks[-1:])[:300]}")
+            problems.append(
+                f"watch: still running {within_s:.0f} s after ready; its last look: {str(looks[-1:])[:300]}"
+            )
         elif code not in (None, 0) and not said.startswith("Traceback"):
             problems.append(f"watch: exit {code} for a start that became ready: {said.strip()[-300:]}")
         if looks and looks[-1]["state"] not in ("ready", "progressing"):
             problems.append(f"watch: the last look says {looks[-1]['state']}: {looks[-1]['text'][:200]}")
         states = {look["state"] for look in looks if _at(look) < ready_at}
-        problems += [f"watch: says {state} of a start that is healthy" for state in sorted(states - {"progressing", "ready"})]
+        problems += [
+            f"watch: says {state} of a start that is healthy" for state in sorted(states - {"progressing", "ready"})
+        ]
         early = [look for look in looks if look["state"] == "ready" and _at(look) < ready_at - 1]
         if early:
             problems.append(f"watch: says ready {ready_at - _at(early[0]):.1f} s before the server answers")
         return [_with_truth(looks, number, ready_at) for number in range(len(looks))], problems
 
     def stop(self) -> None:
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(10)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+        end(self.process)
 
 
 def _at(look: Json) -> float:
@@ -147,10 +159,13 @@ def _at(look: Json) -> float:
 
 
 def _with_truth(looks: list[Json], number: int, ready_at: float) -> Json:
-    """Seconds until the phase ended: between its last look and the first one of another; redo scan and apply also as one."""
+    """Seconds until the phase ended: between its last look and the first one of another."""
     look = looks[number]
     at = _at(look)
-    kept = {name: look.get(name) for name in ("state", "phase", "done", "total", "unit", "rate", "phase_s", "left_s", "text")}
+    kept = {
+        name: look.get(name)
+        for name in ("state", "phase", "done", "total", "unit", "rate", "phase_s", "left_s", "text")
+    }
     kept["to_ready_s"] = ready_at - at
     if look["state"] != "ready" and look.get("left_s"):
         kept["phase_truth_s"] = _until_other(looks, number, ready_at, (look["phase"],))
@@ -193,7 +208,9 @@ def analyze(folder: Path, log: Path, startup_s: float, kinds: tuple[str, ...] = 
     total = sum((last.get("seconds") or {}).values())
     if said is not None and abs(total - said) > 0.02:
         problems.append(f"analyze: the phases add up to {total:.2f} s, not {said:.2f} s")
-    kept = {name: last.get(name) for name in ("kind", "outcome", "startup_s", "seconds", "whole_seconds", "named_share")}
+    kept = {
+        name: last.get(name) for name in ("kind", "outcome", "startup_s", "seconds", "whole_seconds", "named_share")
+    }
     return {**kept, "starts": len(starts), "said": [start["kind"] for start in starts]}, problems
 
 
@@ -215,7 +232,9 @@ def _number(words: str, noun: str) -> int | None:
     return int(found.group(1).replace(",", "")) if found else None
 
 
-def own_data(folder: Path, build: Build, truth: Truth, files: tuple[int, int], asked: OwnData) -> tuple[Json, list[str]]:
+def own_data(
+    folder: Path, build: Build, truth: Truth | None, files: tuple[int, int], asked: OwnData
+) -> tuple[Json, list[str]]:
     """A session over the directory: not refused, of this version, with its tables and files, and not void."""
     name = "as it is" if asked.as_is else "own data"
     out = folder / "session.json"
@@ -233,20 +252,30 @@ def own_data(folder: Path, build: Build, truth: Truth, files: tuple[int, int], a
         return record, problems
     session = json.loads(out.read_text())
     notes = " ".join(session["notes"])
-    record.update(asdict(truth), files=files, notes=notes[:400], status=session["status"])
+    record.update(notes=notes[:400], status=session["status"])
     if session["versions"] != [build.version]:
         problems.append(f"{name}: version {session['versions']}, and it is {build.version}")
-    if found := _SAID.search(notes):
-        tables, schemas = _number(found.group(2), "tables?"), int(found.group(3).replace(",", ""))
-        if tables is not None and tables != truth.tables:
-            problems.append(f"{name}: says {tables} tables, and there are {truth.tables}, in {sum(files)} files")
-        if schemas != truth.schemas:
-            problems.append(f"{name}: says {schemas} schemas, and there are {truth.schemas}")
-        said_files = _number(found.group(2), "files?")
-        if said_files is not None and said_files not in (files[0], sum(files)):
-            problems.append(f"{name}: says {said_files} files, and there are {files[0]} in schemas, {files[1]} beside")
+    problems += _counts(name, notes, truth, files)
     problems += _runs(name, session, record)
     return record, problems
+
+
+def _counts(name: str, notes: str, truth: Truth | None, files: tuple[int, int]) -> list[str]:
+    """Numbers of tables, schemas and files: of a table that was being copied at the kill none is known."""
+    found = _SAID.search(notes)
+    if not found:
+        return [f"{name}: does not say what the directory has: {notes[:200]}"]
+    problems = []
+    said = _number(found.group(2), "tables?"), int(found.group(3).replace(",", ""))
+    if truth is not None and said != (truth.tables, truth.schemas):
+        problems.append(
+            f"{name}: says {said[0]} tables in {said[1]} schemas, and there are {truth.tables} in {truth.schemas},"
+            f" in {sum(files)} files"
+        )
+    said_files = _number(found.group(2), "files?")
+    if said_files is not None and said_files not in (files[0], sum(files)):
+        problems.append(f"{name}: says {said_files} files, and there are {files[0]} in schemas, {files[1]} beside")
+    return problems
 
 
 def _runs(name: str, session: Json, record: Json) -> list[str]:

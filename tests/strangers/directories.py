@@ -133,7 +133,9 @@ def _shapes_in(make: Maker, at: str) -> None:
     for block in (1, 2, 4, 8):
         make.table(f"{at}.compressed_{block}", f"row_format=compressed key_block_size={block}", rows=4)
     make.table(f"{at}.redundant", "row_format=redundant")
-    make.run(f"create table {at}.virtual (a int primary key, b int as (a + 1) virtual, c int as (a + 2) stored, key (b))")
+    make.run(
+        f"create table {at}.virtual (a int primary key, b int as (a + 1) virtual, c int as (a + 2) stored, key (b))"
+    )
     make.run(f"create table {at}.place (id int primary key, g point not null, spatial index (g))")
     make.run(f"create view {at}.seen as select * from {at}.parent")
     make.run(f"create trigger {at}.fired after insert on {at}.parent for each row set @x = new.id")
@@ -148,7 +150,9 @@ def engines(make: Maker) -> None:
         for number in range(2):
             null = "" if engine != "CSV" else "not null"
             key = "primary key" if engine not in ("CSV", "ARCHIVE", "MERGE") else ""
-            if make.run(f"create table {at}.{engine.lower()}_{number} (id int not null {key}, v int {null}) engine={engine}"):
+            if make.run(
+                f"create table {at}.{engine.lower()}_{number} (id int not null {key}, v int {null}) engine={engine}"
+            ):
                 make.run(f"insert into {at}.{engine.lower()}_{number} values ({number}, 1)")
     for number in range(max(6, make.size // 6)):
         make.table(f"{at}.t{number}")
@@ -173,7 +177,9 @@ def many(make: Maker) -> None:
     """Very many small tables, in one schema or in several."""
     schemas = [make.schema(f"many_{number}") for number in range(make.rng.choice((1, 1, 3, 20)))]
     for number in range(make.size):
-        make.run(f"create table {schemas[number % len(schemas)]}.small_{number} (id int primary key auto_increment, v int)")
+        make.run(
+            f"create table {schemas[number % len(schemas)]}.small_{number} (id int primary key auto_increment, v int)"
+        )
 
 
 KINDS: dict[str, Callable[[Maker], None]] = {

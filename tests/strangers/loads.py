@@ -128,7 +128,7 @@ def prepare(server: Server, name: str, rows: int, clients: int) -> None:
         for number in range(_SMALL):
             cursor.execute(f"create table {SCHEMA}.small_{number} (id int primary key auto_increment, v varchar(40))")
     if name in ("uuid", "index", "alter", "open"):
-        rng = random.Random(rows)
+        rng = random.Random(rows)  # noqa: S311
         for _ in range(rows // 100):
             _uuid(cursor, rng, 0)
 
@@ -146,7 +146,7 @@ def _sysbench(server: Server, name: str, rows: int, clients: int, verb: str) -> 
 
 
 def _client(server: Server, load: Load, step: Step, client: int, seed: int, ended: threading.Event) -> None:
-    rng = random.Random(seed * 100 + client)
+    rng = random.Random(seed * 100 + client)  # noqa: S311
     try:
         cursor: Cursor = server.connect().cursor()
         while not ended.is_set():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -12,17 +13,28 @@ from typing import Any
 Json = dict[str, Any]
 
 
+def say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
 def line(record: Json) -> str:
     case = record["case"]
+    if case["kind"] == "logs":
+        said = record.get("logs", {}).get("kinds", record.get("not_run", ""))
+        return f"seed {case['seed']}: {case['version']} log {case['load']}: {said}; {_problems(record)}"
     storage = f"{case['reads']} reads/s" if case["reads"] else "unlimited"
     told = record.get("estimate", {})
     said = f"{told['about']:.2f} ({told['low']:.2f} to {told['high']:.2f})" if "about" in told else "no estimate"
     took = f"{record['start_s']:.2f} s" if "start_s" in record else f"not run: {record.get('not_run', '')[:200]}"
     return (
-        f"seed {case['seed']}: {case['version']} {case['kind']} {case['size']}, {case['load']}, {storage}, {case['busy']} busy:"
-        f" start {took}, said {said}; {len(record.get('looks', []))} looks; {len(record['problems'])} problems;"
-        f" {record['took_s']:.0f} s"
+        f"seed {case['seed']}: {case['version']} {case['kind']} {case['size']}, {case['load']}, {storage},"
+        f" {case['busy']} busy: start {took}, said {said}; {len(record.get('looks', []))} looks; {_problems(record)}"
     )
+
+
+def _problems(record: Json) -> str:
+    return f"{len(record['problems'])} problems; {record['took_s']:.0f} s"
 
 
 def _groups(records: list[Json]) -> dict[str, Callable[[Json], str]]:
@@ -64,27 +76,34 @@ def _holds(look: Json) -> tuple[bool, bool, bool]:
 
 def watched(records: Iterable[Json]) -> str:
     looks = [look for record in records for look in record.get("looks", []) if look["state"] != "ready"]
-    timed = [_holds(look) for look in looks if look.get("left_s") and (look.get("phase_truth_s") or look.get("redo_truth_s"))]
+    timed = [
+        _holds(look) for look in looks if look.get("left_s") and (look.get("phase_truth_s") or look.get("redo_truth_s"))
+    ]
     full = [look for look in looks if look.get("left_s") and look["left_s"]["about_s"] is not None]
-    width = f"{median(look['left_s']['most_s'] / max(look['left_s']['least_s'], 0.1) for look in full):.1f}" if full else "-"
+    width = (
+        f"{median(look['left_s']['most_s'] / max(look['left_s']['least_s'], 0.1) for look in full):.1f}"
+        if full
+        else "-"
+    )
     return (
         f"{len(looks):5} looks, {len(timed):4} with a time left ({sum(bound for _, _, bound in timed)} at most):"
-        f" {sum(inside for inside, _, _ in timed):4} inside, {sum(short for _, short, _ in timed):4} too short; high/low {width}"
+        f" {sum(inside for inside, _, _ in timed):4} inside, {sum(short for _, short, _ in timed):4} too short;"
+        f" high/low {width}"
     )
 
 
 def print_tables(folder: Path) -> int:
     records = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
     ran = [record for record in records if "start_s" in record]
-    print(f"{len(records)} cases, {len(records) - len(ran)} that did not run; median {_median_s(records)} s a case")
+    say(f"{len(records)} cases, {len(records) - len(ran)} that did not run; median {_median_s(records)} s a case")
     for title, tabled in (("Estimate", estimates), ("Watch", watched)):
-        print(f"\n{title}")
+        say(f"\n{title}")
         for by, key in _groups(ran).items():
             groups: dict[str, list[Json]] = defaultdict(list)
             for record in ran:
                 groups[key(record)].append(record)
             for name in sorted(groups):
-                print(f"  {by + ' ' + name if by != 'all' else by:26} {tabled(groups[name])}")
+                say(f"  {by + ' ' + name if by != 'all' else by:26} {tabled(groups[name])}")
     _print_problems(records)
     return 0
 
@@ -95,14 +114,14 @@ def _median_s(records: list[Json]) -> str:
 
 def _print_problems(records: list[Json]) -> None:
     counted = Counter(problem.split(":")[0] for record in records for problem in record["problems"])
-    print("\nProblems")
+    say("\nProblems")
     for what, often in counted.most_common():
-        print(f"  {what}: {often}")
+        say(f"  {what}: {often}")
     for record in records:
         for problem in record["problems"]:
-            print(f"  {record['case']['version']}, {record['case']['kind']}, {record['case']['load']}: {problem}")
-            print(f"      {record['again']}")
+            say(f"  {record['case']['version']}, {record['case']['kind']}, {record['case']['load']}: {problem}")
+            say(f"      {record['again']}")
         for told in record.get("lost", []):
-            print(f"  seed {record['case']['seed']}: the server lost rows: {told}")
+            say(f"  seed {record['case']['seed']}: the server lost rows: {told}")
         if "not_run" in record:
-            print(f"  seed {record['case']['seed']} did not run: {record['not_run'][:300]}")
+            say(f"  seed {record['case']['seed']} did not run: {record['not_run'][:300]}")

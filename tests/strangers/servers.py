@@ -1,4 +1,4 @@
-"""A server started by hand, without the tool's code: from the tool's cache of servers, on a socket, without a network."""
+"""A server started by hand, without the tool's code: from its cache, on a socket, without a network."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +25,7 @@ BLKIO = Path("/sys/fs/cgroup/blkio")
 READY_WITHIN_S = 300.0
 
 
-class StartFailed(Exception):
+class StartError(Exception):
     """The server ended before it answered."""
 
 
@@ -82,7 +82,7 @@ class Build:
             command += [f"--datadir={datadir}", "--initialize-insecure", *OF_MYSQL]
         done = subprocess.run(command, env=self.environment(durable=False), capture_output=True, text=True, check=False)
         if done.returncode:
-            raise StartFailed(f"{self.version} was not initialized: {(done.stdout + done.stderr)[-800:]}")
+            raise StartError(f"{self.version} was not initialized: {(done.stdout + done.stderr)[-800:]}")
 
 
 @dataclass
@@ -144,12 +144,12 @@ class Server:
         assert self.process is not None
         while time.monotonic() - self.started_at < READY_WITHIN_S:
             if self.process.poll() is not None:
-                raise StartFailed(f"{self.build.version} ended with {self.process.returncode}: {self.tail()}")
+                raise StartError(f"{self.build.version} ended with {self.process.returncode}: {self.tail()}")
             with suppress(pymysql.Error, OSError):
                 self.connect()
                 return time.monotonic() - self.started_at
             time.sleep(0.01)
-        raise StartFailed(f"{self.build.version} is not ready after {READY_WITHIN_S:.0f} s: {self.tail()}")
+        raise StartError(f"{self.build.version} is not ready after {READY_WITHIN_S:.0f} s: {self.tail()}")
 
     def start(self, durable: bool = True) -> float:
         self.spawn(durable)
@@ -191,12 +191,19 @@ class Templates:
     folder: Path
 
     def copy(self, build: Build, options: tuple[str, ...], datadir: Path) -> None:
-        key = f"{build.version}-{zlib.crc32(repr(options).encode()):08x}"
+        self.copy_made(build, options, "", lambda made: build.initialize(made, options), datadir)
+
+    def copy_made(
+        self, build: Build, options: tuple[str, ...], name: str, make: Callable[[Path], None], datadir: Path
+    ) -> None:
+        """Copy the directory of this name, which `make` makes where there is none yet."""
+        key = f"{build.version}-{zlib.crc32(repr(options).encode()):08x}{name}"
         made = self.folder / key
         if not made.exists():
-            begun = self.folder / f"{key}.begun"
-            shutil.rmtree(begun, ignore_errors=True)
-            build.initialize(begun, options)
+            begun = self.folder / f"{key}.begun" / "d"
+            shutil.rmtree(begun.parent, ignore_errors=True)
+            begun.parent.mkdir()
+            make(begun)
             begun.rename(made)
         shutil.copytree(made, datadir)
 
@@ -236,11 +243,11 @@ def busy_host(cpus: int) -> Iterator[None]:
 
 def evict(folder: Path) -> None:
     """Write the files and drop them from the page cache, without those of others."""
-    os.sync()
     for path in folder.rglob("*"):
         if path.is_file() and not path.is_symlink():
             handle = os.open(path, os.O_RDONLY)
             try:
+                os.fdatasync(handle)
                 os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
             finally:
                 os.close(handle)
