@@ -12,7 +12,7 @@ from typing import Any
 from recovery.analysis.phase_names import what_happens_in
 from recovery.cli.output import duration_words
 from recovery.model import Version
-from recovery.mysqld.start_progress import PhaseAhead, Progress, TimeLeft, Unit
+from recovery.mysqld.start_progress import REDO, PhaseAhead, Progress, TimeLeft, Unit
 from recovery.mysqld.watched_log import RestartLoop
 
 FORMAT = 1
@@ -146,7 +146,8 @@ def _left_text(progress: Progress) -> str:
     least, most = duration_words(left.least_s), duration_words(left.most_s)
     number, unit = least.split(" ", 1)
     range_text = f"{number if most.endswith(f' {unit}') else least} to {most}"
-    return f"about {duration_words(left.about_s)} left ({range_text})"
+    of = " of redo" if progress.phase in REDO else ""
+    return f"about {duration_words(left.about_s)} left{of} ({range_text})"
 
 
 def _what_happens(view: View) -> str | None:

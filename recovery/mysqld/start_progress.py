@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
@@ -39,6 +39,7 @@ from recovery.mysqld.phases import (
     FileAccess,
     PhaseTracker,
 )
+from recovery.mysqld.redo_work import SCAN_STEP_BYTES, Points, RedoLeft, RedoWork
 
 if TYPE_CHECKING:
     from recovery.model import Version
@@ -100,6 +101,7 @@ class Claim(Enum):
 
     RANGE = "a range"
     AT_MOST = "at most"
+    TOGETHER = "with the other phase of redo"
     NONE = "none"
 
 
@@ -147,13 +149,14 @@ def _pages_written(sample: ProcessSample, totals: Totals) -> float | None:
     return (sample.write_bytes - sample.wchar) / totals.page_bytes
 
 
+_REDO_ERRORS = (0.6, 0.5, 0.5)
 _WITH_REDO = JOIN.join((REDO_APPLY, VALIDATION))
 """MariaDB 10.2 logs nothing between the two."""
 TABLE = (
     CountedPhase(DISCOVERY, Unit.FILES, _read_calls, Claim.RANGE, (0.5, 0.35, 0.3)),
     CountedPhase(FILE_SCAN, Unit.FILES, _read_calls, Claim.RANGE, (0.4, 0.3, 0.2), opened_by=Milestone.SCAN),
-    CountedPhase(REDO_SCAN, Unit.BYTES, _bytes_read, Claim.AT_MOST, (1.0, 1.0, 1.0)),
-    CountedPhase(REDO_APPLY, Unit.PAGES, _pages_read, Claim.AT_MOST, (1.0, 1.0, 1.0)),
+    CountedPhase(REDO_SCAN, Unit.BYTES, _bytes_read, Claim.TOGETHER, _REDO_ERRORS),
+    CountedPhase(REDO_APPLY, Unit.PAGES, _pages_read, Claim.TOGETHER, _REDO_ERRORS),
     CountedPhase(VALIDATION, Unit.FILES, _read_calls, Claim.RANGE, (0.2, 0.2, 0.2)),
     CountedPhase(_WITH_REDO, Unit.FILES, _read_calls, Claim.RANGE, (0.4, 0.3, 0.2), per_file=3),
     CountedPhase(PAGE_FLUSH, Unit.PAGES, _pages_written, Claim.AT_MOST, (1.0, 1.0, 1.0)),
@@ -238,8 +241,14 @@ _IDLE_CPUS = 0.02
 _MAX_SAMPLES = 20_000
 _OTHER_READ_CALLS, _REDO_READ_BYTES = 200, 65536
 """What a server reads besides tables' files before it is ready: its own files, and the redo log in such pieces."""
-_SCAN_STEP_BYTES = 6 << 20
-"""MySQL logs the position of its scan of redo every 5 MiB."""
+_OTHER_PAGES = 1000
+"""What a server reads before it applies redo, besides the redo log."""
+REDO = (REDO_SCAN, REDO_APPLY)
+"""The phases whose time left is told together."""
+_REDO_SETTLED_S = 1.0
+"""Time of batches after which their rate is known."""
+_UNREAD_PAGES = 0.5
+"""The share of the pages of a batch, at most, that MariaDB need not read."""
 _LITTLE_REDO_BYTES = 16 << 20
 """MariaDB 10.2 validates files at their own rate up to so much redo."""
 _MANY_FILES = 2000
@@ -266,8 +275,6 @@ _STEPS = tuple(
 )
 """What the log reports about progress: a text in the line, the pattern, what is counted, and what the numbers are."""
 _MAX_DIGITS = 18
-_Points = Sequence[tuple[float, float]]
-"""Times, and how much was done then."""
 
 
 class StartProgress:
@@ -291,12 +298,14 @@ class StartProgress:
         self._steps: list[tuple[float, Unit, float]] = []
         """Progress that the log reports: when, and how much was done."""
         self._logged_totals: dict[Unit, int] = {}
+        self._redo = RedoWork()
 
     def add_line(self, text: str, at_s: float, *, complete: bool = True, wall_s: float | None = None) -> None:
         """Takes a line of the log. One that is still being written is given again when it has grown. `wall_s` is the
         moment of its arrival on the wall clock, which shows lines that the server held back."""
         self.moved_s = max(self.moved_s, at_s)
         self._add_step(text[:MAX_SEARCHED_CHARS], at_s)
+        self._redo.add_line(text[:MAX_SEARCHED_CHARS], at_s, complete=complete)
         if not complete or self.failure is not None:
             return
         milestone = milestone_of(text)
@@ -345,7 +354,11 @@ class StartProgress:
         progress_at_s = max(self.moved_s, self._samples[0].at_s if self._samples else self.moved_s)
         done = points[-1][1] if points else None
         left = None
-        if row is not None and pace is not None and total and now_s - progress_at_s < _QUIET_S:
+        if now_s - progress_at_s >= _QUIET_S:
+            pass
+        elif row is not None and row.claim is Claim.TOGETHER:
+            left = self._redo_left(now_s)
+        elif row is not None and pace is not None and total:
             left = _time_left(row, pace, total, partly_seen=partly_seen)
         return Progress(
             phase=phase,
@@ -362,6 +375,45 @@ class StartProgress:
             cpus=self._lately(lambda sample: sample.cpu_s),
             read_bytes_per_s=self._lately(lambda sample: sample.read_bytes),
         )
+
+    def _redo_left(self, now_s: float) -> TimeLeft | None:
+        """Returns the time left of the scan and the apply of redo together."""
+        version, redo = self.tracker.version, self.totals.redo
+        is_mariadb = version is not None and version.flavor is Flavor.MARIADB
+        left = self._redo.left(
+            now_s,
+            self.checkpoint_lsn,
+            None if redo is None else redo.bytes,
+            self._pages_read_since if self._may_count_pages(is_mariadb=is_mariadb) else None,
+        )
+        if left is None:
+            return None
+        pace = _Pace.of(left.applied, left.clock_s, left.clock_s - max(0.0, now_s - self.moved_s), 0.0)
+        return None if pace is None else _time_left_of_redo(left, pace, is_mariadb=is_mariadb)
+
+    def _may_count_pages(self, *, is_mariadb: bool) -> bool:
+        """Returns whether the pages of redo are counted by what the process reads. MySQL 8.0 reads the files before, so
+        that it must have been looked at before it applies redo."""
+        begun_s = self.tracker.first_seen(Milestone.APPLY)
+        is_late = bool(self._samples) and begun_s is not None and self._samples[0].at_s > begun_s + 1.0
+        return self.totals.direct_io and bool(self._samples) and (is_mariadb or not is_late)
+
+    def _pages_read_since(self, begin_s: float, now_s: float) -> Points:
+        """Returns how many pages the process has read since a batch of redo began, at each sample."""
+        counted = [
+            (one.at_s, float(count)) for one in self._samples if (count := _pages_read(one, self.totals)) is not None
+        ]
+        if not counted:
+            return ()
+        base = _value_at(counted, begin_s)
+        if counted[0][0] > begin_s + 1.0:
+            # The process was first looked at later: it had read the redo log before, and its own files.
+            base = self._pages_before_redo()
+        return [(at_s, max(0.0, count - base)) for at_s, count in counted if begin_s < at_s <= now_s]
+
+    def _pages_before_redo(self) -> float:
+        redo = 0 if self.totals.redo is None else self.totals.redo.bytes
+        return redo / self.totals.page_bytes + _OTHER_PAGES
 
     def _lately(self, counter: Callable[[ProcessSample], float | None]) -> float | None:
         """Returns how much a counter of the process grew in a second of the last few."""
@@ -398,7 +450,7 @@ class StartProgress:
     def _has_redo_left(self) -> bool:
         """Returns whether a batch has been applied before the scan of the redo log was over."""
         redo, scanned = self.totals.redo, [done for _, unit, done in tuple(self._steps) if unit is Unit.BYTES]
-        return redo is not None and bool(scanned) and scanned[-1] < redo.bytes - _SCAN_STEP_BYTES
+        return redo is not None and bool(scanned) and scanned[-1] < redo.bytes - SCAN_STEP_BYTES
 
     def _row(self, phase: str | None) -> CountedPhase | None:
         """Returns the row of a phase or, of those that the log joins, of the last one that has a row."""
@@ -440,7 +492,7 @@ class StartProgress:
             return logged
         return self.totals.files or logged or self.tracker.counts.get("files_found")
 
-    def _points(self, row: CountedPhase, since_s: float) -> tuple[_Points, Unit, bool]:
+    def _points(self, row: CountedPhase, since_s: float) -> tuple[Points, Unit, bool]:
         """Returns what was done in a phase and when, from its beginning on, the unit, and whether its beginning was
         not seen: then it is estimated what the process had counted before."""
         logged, unit = self._logged_points(row, since_s)
@@ -454,7 +506,9 @@ class StartProgress:
         ]
         if not counted:
             return logged, unit, False
-        partly_seen = counted[0][0] > since_s + 1.0 and len(logged) < 2
+        # MariaDB logs how many pages there are, and hardly how many of them are done.
+        has_steps = logged[-1][1] > 0 if row.phase == REDO_APPLY else len(logged) > 1
+        partly_seen = counted[0][0] > since_s + 1.0 and not has_steps
         if partly_seen and row.unit is Unit.FILES and (self._total(Unit.FILES) or 0) < _MANY_FILES:
             return (), row.unit, False  # the files of tables cannot be told from the server's own
         base = self._count_before(row) if partly_seen else _value_at(counted, since_s)
@@ -465,12 +519,14 @@ class StartProgress:
             *((at_s, max(0.0, count - base) / row.per_file) for at_s, count in counted if at_s > since_s),
         ]
         # What MariaDB logs as remaining does not fall while it reads the pages.
-        is_behind = row.claim is Claim.AT_MOST and unit is row.unit and 0 < logged[-1][1] < points[-1][1]
+        is_behind = (
+            row.claim in (Claim.AT_MOST, Claim.TOGETHER) and unit is row.unit and 0 < logged[-1][1] < points[-1][1]
+        )
         if len(logged) > 1 and (self._total(row.unit) is None or is_behind):
             return logged, unit, False
         return points, row.unit, partly_seen
 
-    def _logged_points(self, row: CountedPhase, since_s: float) -> tuple[_Points, Unit]:
+    def _logged_points(self, row: CountedPhase, since_s: float) -> tuple[Points, Unit]:
         for unit in (row.unit, *((Unit.PERCENT,) if row.unit in (Unit.PAGES, Unit.ROWS) else ())):
             points = [(at_s, done) for at_s, of, done in self._steps if of is unit and at_s >= since_s]
             if points:
@@ -478,6 +534,8 @@ class StartProgress:
         return [(since_s, 0.0)], row.unit
 
     def _count_before(self, row: CountedPhase) -> float:
+        if row.phase == REDO_APPLY:
+            return self._pages_before_redo()
         if row.unit is not Unit.FILES:
             return 0.0
         redo = 0 if self.totals.redo is None else self.totals.redo.bytes // _REDO_READ_BYTES
@@ -548,7 +606,7 @@ class _Pace:
     elapsed_s: float
 
     @classmethod
-    def of(cls, points: _Points, now_s: float, moved_s: float, begin_s: float) -> _Pace | None:
+    def of(cls, points: Points, now_s: float, moved_s: float, begin_s: float) -> _Pace | None:
         steps = [later for before, later in pairwise(points) if later[1] > before[1]]
         if not steps:
             return None
@@ -567,6 +625,21 @@ class _Pace:
         return cls(done, rate, waited_s, step_s - begin_s) if rate > 0 else None
 
 
+def _time_left_of_redo(left: RedoLeft, pace: _Pace, *, is_mariadb: bool) -> TimeLeft | None:
+    share = pace.done / left.total
+    if not _SHOWN_FROM <= share < 1 or pace.elapsed_s < _REDO_SETTLED_S:
+        return None
+    apply_s = max(0.0, (left.total - pace.done) / pace.rate - pace.waited_s)
+    about_s = left.scan_s + apply_s
+    error = _error_at(_REDO_ERRORS, share)
+    least_s, most_s = about_s / (1 + error), about_s * (1 + error)
+    if is_mariadb and left.pages is not None:
+        # Pages that redo writes as a whole are not read.
+        least_s = max(0.0, about_s - _UNREAD_PAGES * left.total / pace.rate)
+        least_s, about_s = least_s / (1 + error), (least_s + about_s) / 2
+    return TimeLeft(max(0.0, least_s - RESOLUTION_S), most_s + RESOLUTION_S, about_s)
+
+
 def _time_left(row: CountedPhase, pace: _Pace, total: int, *, partly_seen: bool) -> TimeLeft | None:
     share = pace.done / total
     if row.claim is Claim.NONE or not _SHOWN_FROM <= share < 1 or pace.elapsed_s < _SETTLED_S:
@@ -582,7 +655,7 @@ def _error_at(errors: tuple[float, float, float], share: float) -> float:
     return _value_at(list(zip((0.25, 0.5, 0.75), errors, strict=True)), share)
 
 
-def _value_at(points: _Points, at: float) -> float:
+def _value_at(points: Points, at: float) -> float:
     """Returns the value between two points; before the first and after the last one, the nearest."""
     if at <= points[0][0]:
         return points[0][1]

@@ -128,7 +128,7 @@ class WatchedLog:
                 self.named = None
                 self._at_s = self._time_of(stamp, arrived_s)
                 self.progress = StartProgress(started_s=self._at_s, totals=Totals(totals.files))
-        self._at_s = max(self._at_s, self._time_of(stamp, arrived_s))
+        self._at_s = max(self._at_s, self._time_of(stamp, arrived_s, complete=complete))
         if self.stamp is None and stamp is not None:
             self.stamp = stamp.text
         if complete and (pid := process_id_in(line.message)) is not None:
@@ -147,9 +147,11 @@ class WatchedLog:
         """Returns all starts so far, with the last one."""
         return [*self.history, *copy.deepcopy(self._parser).finish()]
 
-    def _time_of(self, stamp: Stamp | None, arrived_s: float | None) -> float:
+    def _time_of(self, stamp: Stamp | None, arrived_s: float | None, *, complete: bool = True) -> float:
         if arrived_s is not None:
             return arrived_s
+        if not complete:
+            return self.now_s  # what it says now may have been written long after its beginning
         if stamp is None:
             return self._at_s
         if not stamp.zoned and self._shift_s is None:

@@ -146,9 +146,7 @@ def test_the_scan_of_redo_is_counted_by_the_positions_that_the_log_has() -> None
         start.add_sample(ProcessSample(1.0 + second, second * 10, second * 1_000_000, 0, 0, 0, 0.1 * second))
     now = start.progress(54.0)
     assert (now.phase, now.done, now.total, now.unit) == (REDO_SCAN, 50_000_000, 100_000_000, Unit.BYTES)
-    assert now.left_s is not None
-    assert now.left_s.about_s is None, "of redo only the most is said"
-    assert now.left_s.most_s == pytest.approx(2 * 50)
+    assert now.left_s is None, "nothing is known yet of the batches that follow"
 
 
 def test_a_scan_that_goes_on_after_a_batch_is_no_validation() -> None:
@@ -176,14 +174,80 @@ def test_a_watcher_that_comes_late_estimates_what_was_read_before() -> None:
 @pytest.mark.parametrize("direct_io", [True, False])
 def test_pages_to_apply_are_counted_by_bytes_read_or_else_by_the_percentages_of_the_log(direct_io: bool) -> None:
     line = f"{NEW} [MY-012532] [InnoDB] Applying a batch of 2000 redo log records ..."
-    start = started(*START_80, SCAN_80, *CRASH_80, line, totals=Totals(direct_io=direct_io))
+    totals = Totals(direct_io=direct_io, redo=RedoSpan(1_000_000, 101_000_000))
+    start = started(*START_80, SCAN_80, *CRASH_80, line, totals=totals)
     for second in range(1, 11):
         start.add_sample(ProcessSample(1.0 + second, read_bytes=16384 * 100 * (second - 1), write_bytes=0, wchar=0))
         start.add_line(f"{NEW} [MY-012533] [InnoDB] {5 * second}%", 1.0 + second)
     now = start.progress(11.0)
     assert (now.phase, now.done, now.total, now.unit) == (REDO_APPLY, 900 if direct_io else 1000, 2000, Unit.PAGES)
     assert now.left_s is not None
-    assert now.left_s.about_s is None
+    assert now.left_s.about_s == pytest.approx(11 if direct_io else 10, abs=1)
+
+
+SCANNED = f"{NEW} InnoDB: Doing recovery: scanned up to log sequence number"
+BATCH_57 = f"{NEW} InnoDB: Starting an apply batch of log records to the database..."
+
+
+def apply_batch(start: StartProgress, begin_s: float, seconds: int, upto: int = 100) -> None:
+    """Feeds a batch of 5.7 and its percentages, of which each second has the same number."""
+    start.add_line(BATCH_57, begin_s)
+    for percent in range(upto):
+        text = f"InnoDB: Progress in percent: {' '.join(map(str, range(percent + 1)))} "
+        start.add_line(text, begin_s + seconds * percent / 100, complete=False)
+    if upto == 100:
+        start.add_line(APPLIED, begin_s + seconds)
+
+
+def test_the_time_left_of_redo_has_all_batches_and_what_is_still_to_scan() -> None:
+    start = started(*START_57, totals=Totals(redo=RedoSpan(1_000_000, 121_000_000)))
+    start.add_line(f"{SCANNED} 61000000", 3.0)
+    assert start.progress(4.0).left_s is None
+    start.add_line(f"{SCANNED} 121000000", 5.0)
+    for line in CRASH_57:
+        start.add_line(line, 5.0)
+    start.add_line(f"{SCANNED} 2000000", 5.0)  # it scans from the beginning again
+    start.add_line(f"{SCANNED} 41000000", 9.0)
+    apply_batch(start, 9.0, 10)
+    start.add_line(f"{SCANNED} 81000000", 23.0)
+    now = start.progress(23.0)
+    assert now.phase == REDO_SCAN
+    assert now.left_s is not None
+    assert now.left_s.about_s == pytest.approx(4 + 2 * 10, abs=1), "a third to scan, two to apply"
+    apply_batch(start, 23.0, 10, upto=51)
+    now = start.progress(28.0)
+    assert now.phase == REDO_APPLY
+    assert now.left_s is not None
+    assert now.left_s.about_s == pytest.approx(4 + 15, abs=1)
+    assert now.left_s.least_s < 4 + 15 < now.left_s.most_s
+
+
+def test_the_time_left_of_redo_needs_no_line_but_that_of_now() -> None:
+    log = WatchedLog(1000.0, 1.8e9, process_s=970.0)
+    log.progress.totals = Totals(redo=RedoSpan(1_000_000, 101_000_000))
+    for text, second in ((START_57[0], 32), (START_57[-1], 32), (CRASH_57[0], 38), (CRASH_57[1], 38), (BATCH_57, 40)):
+        log.take(text.replace("2026-11-20T20:29:15.123456Z", f"2027-01-15T07:59:{second}.000000Z"))
+    log.progress.totals = Totals(redo=RedoSpan(1_000_000, 101_000_000))
+    log.take(f"InnoDB: Progress in percent: {' '.join(map(str, range(51)))} ", complete=False)
+    left = log.progress.progress(1000.0).left_s
+    assert left is not None
+    assert left.about_s == pytest.approx(20, abs=1)
+
+
+def test_mariadb_that_is_looked_at_late_counts_pages_since_the_process_began() -> None:
+    start = started(
+        "2026-11-20 20:29:30 0 [Note] Starting MariaDB 10.11.5-MariaDB source revision 78 as process 12",
+        "2026-11-20 20:29:30 0 [Note] InnoDB: Starting crash recovery from checkpoint LSN=66973",
+        "2026-11-20 20:29:30 0 [Note] InnoDB: To recover: 20000 pages",
+        totals=Totals(redo=RedoSpan(66_973, 66_973 + 16384 * 9000), direct_io=True),
+    )
+    for at_s, pages in ((21.0, 15_000), (22.0, 15_250)):
+        start.add_sample(ProcessSample(at_s, 0, 0, 0, read_bytes=16384 * pages, write_bytes=0, cpu_s=at_s))
+    now = start.progress(22.0)
+    assert (now.done, now.total) == (5250, 20000)
+    assert now.left_s is not None
+    assert now.left_s.most_s > 59, "15,000 pages at 250 a second"
+    assert now.left_s.least_s < 19 * 1.1, "half of the pages may need no read"
 
 
 def test_percentages_of_5_7_are_counted_without_a_number_of_pages() -> None:

@@ -44,6 +44,7 @@ def proof() -> None:
 @click.option("--tables", default=20_000, show_default=True, type=click.IntRange(100))
 @click.option("--redo-mb", default=500, show_default=True, type=click.IntRange(1))
 @click.option("--rows", default=1_000_000, show_default=True, type=click.IntRange(1000), help="Of the transaction.")
+@click.option("--load", "loads", multiple=True, type=click.IntRange(0), help="Record starts after this load: a seed.")
 @click.option("--dry-run", is_flag=True, help="List the starts that are missing.")
 @click.option("--fetch-only", is_flag=True, help="Fetch the servers.")
 def record(
@@ -53,6 +54,7 @@ def record(
     tables: int,
     redo_mb: int,
     rows: int,
+    loads: tuple[int, ...],
     *,
     dry_run: bool,
     fetch_only: bool,
@@ -63,8 +65,8 @@ def record(
         for version in chosen:
             fetch(version)
         return
-    left = sum(len(missing(folder, version)) for version in chosen)
-    click.echo(f"{left} of {sum(len(planned(version)) for version in chosen)} starts to record")
+    left = sum(len(missing(folder, version, loads)) for version in chosen)
+    click.echo(f"{left} of {sum(len(planned(version, loads)) for version in chosen)} starts to record")
     if dry_run:
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -73,7 +75,9 @@ def record(
     with host_lock():
         for version in chosen:
             try:
-                for one in record_server(folder, expand_path(data or default_data_dir()).absolute(), version, sizes):
+                for one in record_server(
+                    folder, expand_path(data or default_data_dir()).absolute(), version, sizes, loads
+                ):
                     ready = "" if one.startup_s is None else f"{one.startup_s:.1f} s"
                     span = 0 if one.end_lsn is None or one.checkpoint_lsn is None else one.end_lsn - one.checkpoint_lsn
                     click.echo(

@@ -31,6 +31,7 @@ from recovery.mysqld.log_tail import LogTail
 from recovery.mysqld.redo_log import read_page_bytes, redo_span
 from recovery.mysqld.server import Server
 from recovery.mysqld.table_files import table_files
+from watch.loads import LOAD, Load
 from watch.recording import Conditions, Recording, file_of
 from watch.states import FEW, REDO, ROLLBACK, CrashedData, Sizes, rows_to_undo
 
@@ -77,13 +78,16 @@ _OF_SOME = {
 """Starts that take minutes, or show what a stopped server looks like: not of each server."""
 
 
-def planned(version: str) -> Sequence[Conditions]:
-    """Returns the starts to record of a server; those of one state follow each other."""
+def planned(version: str, loads: Sequence[int] = ()) -> Sequence[Conditions]:
+    """Returns the starts to record of a server; those of one state follow each other. With loads, only theirs."""
+    if loads:
+        states = [f"{LOAD}-{seed}" for seed in loads]
+        return [Conditions(state, "cold", iops) for state in states for iops in Load.of(state).read_iops]
     return sorted((*_OF_ALL, *_OF_SOME.get(version, ())), key=lambda one: (FEW, REDO, ROLLBACK).index(one.state))
 
 
-def missing(folder: Path, version: str) -> Sequence[Conditions]:
-    return [one for one in planned(version) if not file_of(folder, version, one).exists()]
+def missing(folder: Path, version: str, loads: Sequence[int] = ()) -> Sequence[Conditions]:
+    return [one for one in planned(version, loads) if not file_of(folder, version, one).exists()]
 
 
 def fetch(version: str) -> tuple[Build, Launcher]:
@@ -94,9 +98,11 @@ def fetch(version: str) -> tuple[Build, Launcher]:
         return resolve_image(version, Sources(), print, docker), ContainerLauncher(docker_engine.endpoint().url)
 
 
-def record_server(folder: Path, data: Path, version: str, sizes: Sizes) -> Iterator[Recording]:
+def record_server(
+    folder: Path, data: Path, version: str, sizes: Sizes, loads: Sequence[int] = ()
+) -> Iterator[Recording]:
     """Records the missing starts of a server, and stores each when it has ended."""
-    left = missing(folder, version)
+    left = missing(folder, version, loads)
     if not left:
         return
     build, launcher = fetch(version)

@@ -9,13 +9,14 @@ from itertools import groupby, pairwise
 
 from recovery.analysis.phase_names import JOIN, UNNAMED
 from recovery.model import Version
-from recovery.mysqld.start_progress import PAGE_FLUSH, RESOLUTION_S, Progress, StartProgress
+from recovery.mysqld.start_progress import PAGE_FLUSH, REDO, RESOLUTION_S, Progress, StartProgress
 from watch.recording import Recording
 
 SHARES = (0.25, 0.5, 0.75)
 """Of the time of a phase, at which the error of its time left is taken."""
 MIN_PHASE_S = 3.0
 """Shorter phases are over before a time left is shown."""
+REDO_TOGETHER = JOIN.join(REDO)
 _STEP_S = 0.5
 _ROUNDING_S = 0.5
 """The range is shown in whole seconds."""
@@ -92,7 +93,7 @@ def phase_results(recording: Recording) -> list[PhaseResult]:
     """Returns a result for each phase that is long enough and of which something is counted."""
     found = []
     for run, after in pairwise(_runs(recording)):
-        begin_s, end_s, phase = run[0].at_s, after[0].at_s, run[0].progress.phase
+        begin_s, end_s, phase = run[0].at_s, after[0].at_s, _phase_of(run)
         # A process that was stopped has no true time left.
         if phase is None or end_s - begin_s < MIN_PHASE_S or _overlaps(recording.stopped, begin_s, end_s):
             continue
@@ -103,8 +104,20 @@ def phase_results(recording: Recording) -> list[PhaseResult]:
 
 
 def _runs(recording: Recording) -> list[list[Moment]]:
-    """Returns the moments of each phase."""
-    return [list(group) for _, group in groupby(moments(recording), key=lambda moment: moment.progress.phase)]
+    """Returns the moments of each phase. Scan and apply of redo are one, from the first to the last moment of them: the
+    time left is that of both."""
+    found = moments(recording)
+    redo = [number for number, moment in enumerate(found) if moment.progress.phase in REDO]
+    inside = range(redo[0], redo[-1] + 1) if redo else range(0)
+    named = [
+        (REDO_TOGETHER if number in inside else moment.progress.phase, moment) for number, moment in enumerate(found)
+    ]
+    return [[moment for _, moment in group] for _, group in groupby(named, key=lambda pair: pair[0])]
+
+
+def _phase_of(run: Sequence[Moment]) -> str | None:
+    phase = run[0].progress.phase
+    return REDO_TOGETHER if phase in REDO else phase
 
 
 def _overlaps(stopped: tuple[float, float] | None, begin_s: float, end_s: float) -> bool:
@@ -177,7 +190,7 @@ def needed_errors(recording: Recording) -> list[Needed]:
             if about_s is not None and now.phase is not None and now.total and now.done is not None:
                 slack_s = _ROUNDING_S + RESOLUTION_S
                 error = max(0.0, (truth_s - slack_s) / max(about_s, 0.001) - 1, about_s / (truth_s + slack_s) - 1)
-                found.append(Needed(recording.name, now.phase, now.done / now.total, error))
+                found.append(Needed(recording.name, _phase_of(run) or "", now.done / now.total, error))
     return found
 
 

@@ -23,6 +23,7 @@ from recovery.mysqld.redo_log import redo_span
 from recovery.mysqld.server import Server, ServerConfig
 from recovery.workload.build import DatadirBuilder, prepare_datadir
 from recovery.workload.inserts import execute_inserts, insert_statements, tables_of
+from watch.loads import LOAD, Load
 
 if TYPE_CHECKING:
     from recovery.linux.cgroups import LimitGroup
@@ -55,6 +56,10 @@ class Sizes:
         return max(_CHUNK_ROWS, self.redo_bytes // (2 * _ROW_BYTES))
 
 
+def is_load(state: str) -> bool:
+    return state.startswith(f"{LOAD}-")
+
+
 class CrashedData:
     """The data directory of one server, and the copy of its state after the last crash."""
 
@@ -79,6 +84,8 @@ class CrashedData:
         }
         if state != FEW:
             settings["innodb_flush_method"] = "O_DIRECT"
+        if is_load(state):
+            settings["innodb_buffer_pool_size"] = str(Load.of(state).pool_bytes)
         return adapt_redo_capacity(self.build.version, settings)
 
     def server(self, state: str, group: LimitGroup | None = None) -> Server:
@@ -121,9 +128,14 @@ class CrashedData:
             REDO: self._update,
             ROLLBACK: self._modify,
         }
+        if is_load(state):
+            with self.server(state) as server:
+                server.start(settings=_SLOW_FLUSH)
+                Load.of(state).prepare(server)
+                server.stop()
         with self.server(state) as server:
             server.start(settings={} if state == FEW else _SLOW_FLUSH)
-            loads[state](server)
+            (Load.of(state).run if is_load(state) else loads[state])(server)
         self._save()
 
     def insert_and_kill(self, server: Server) -> None:
