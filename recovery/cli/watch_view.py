@@ -128,7 +128,23 @@ def _done_text(progress: Progress) -> str:
     text = f"{number} of {amount(total, unit)}" if total else number
     if progress.rate is None or (total is not None and done >= total):
         return text
-    return f"{text}, {amount(progress.rate, unit) if unit is Unit.BYTES else f'{progress.rate:,.0f}'} a second"
+    return f"{text}, {_rate_text(progress, progress.rate, unit)}"
+
+
+def _rate_text(progress: Progress, rate: float, unit: Unit) -> str:
+    """Returns the rate, with that of the last seconds if it is another."""
+    recent, before = progress.recent_rate, progress.fell_from
+    mean, now = (amount(one, unit) if unit is Unit.BYTES else f"{one:,.0f}" for one in (rate, recent or rate))
+    if before is not None:
+        was = amount(before, unit) if unit is Unit.BYTES else f"{before:,.0f}"
+        return f"was {was} a second, now {now}: the burst credits of a volume may have run out"
+    if recent is None or abs(recent / rate - 1) <= _OTHER_RATE:
+        return f"{mean} a second"
+    return f"{mean} a second ({now} lately)"
+
+
+_OTHER_RATE = 0.2
+"""A recent rate is shown if it differs by more than this share."""
 
 
 def amount(number: float, unit: Unit) -> str:

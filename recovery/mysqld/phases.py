@@ -9,6 +9,7 @@ overlap, and add up to the whole start."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -91,6 +92,8 @@ class StartContext:
     has_notes: bool = True
     """Whether the log has lines of the severity Note. 8.0 and later write none by default, and so hardly any milestone
     of InnoDB."""
+    has_redo: bool = True
+    """Whether there is any redo to scan and apply; True if that is not known."""
 
 
 @dataclass(frozen=True)
@@ -250,7 +253,8 @@ def current_phase(sightings: Sequence[Sighting], server: StartContext) -> str:
         return _unlogged_phase(server) or UNNAMED
     if last is Milestone.STARTED:
         return _phase_after_innodb(server)
-    begun = _PHASE_BEGUN_BY.get((last, server.file_access))
+    skips_redo = last in _REDO and _skips_redo(server)
+    begun = VALIDATION if skips_redo else _PHASE_BEGUN_BY.get((last, server.file_access))
     if begun is not None and Milestone.UNDO not in milestones:
         return begun
     if last is Milestone.INNODB and not server.has_notes:
@@ -263,6 +267,11 @@ def current_phase(sightings: Sequence[Sighting], server: StartContext) -> str:
     if server.file_access is FileAccess.UNLOGGED_AFTER_REDO and is_last_line:
         return _join_names((opened, _unlogged_phase(server) or UNNAMED))
     return opened
+
+
+def _skips_redo(server: StartContext) -> bool:
+    """Returns whether the server goes on to its files at once: after a crash with an empty redo log."""
+    return server.file_access is FileAccess.UNLOGGED_AFTER_REDO and server.crashed and not server.has_redo
 
 
 def _phase_after_innodb(server: StartContext) -> str:
@@ -333,6 +342,8 @@ def _phase_name(opener: Milestone, closer: Milestone, server: StartContext) -> s
     if not _may_bound(opener, closer):
         is_quiet = server.file_access is FileAccess.SCAN_AND_VALIDATE and not server.has_notes
         return _join_names((INNODB_INITIALIZATION, _after_innodb(closer, server.file_access))) if is_quiet else UNNAMED
+    if opener in _REDO and closer in _AFTER_REDO and _skips_redo(server):
+        return VALIDATION
     silent = _after_redo(closer, server) if closer in _AFTER_REDO and opener in _REDO else UNNAMED
     return _join_names((PHASE_OPENED_BY.get(opener, UNNAMED), silent))
 
@@ -397,6 +408,9 @@ def _merge_phases(phases: Sequence[Phase]) -> tuple[Phase, ...]:
 HELD_BACK_S = 0.1
 """A line that arrives later than this after its stamp was held back: a reader woken by inotify is a hundred times
 faster."""
+_SCANNED = re.compile(r"scanned up to log sequence number (\d{1,18})\b", re.ASCII)
+_NO_REDO_BYTES = 512
+"""A redo log of one block is empty: a server that was idle when it was killed has written its checkpoint there."""
 _MIN_PHASE_S = 1e-3
 """Length given to a phase that has just begun, so that it is not dropped as empty."""
 
@@ -426,6 +440,8 @@ class PhaseTracker:
         """Counters that the server has logged, such as `scan_threads`: the number of threads that scan the files."""
         self.checkpoint_lsn: int | None = None
         """Where the recovery begins in the redo log."""
+        self.redo_bytes: int | None = None
+        """How much redo there is after it, as far as the log shows by now."""
         self._sightings: list[Sighting] = []
 
     def add(self, text: str, milestone: Milestone | None, at_s: float | None, *, wall_s: float | None = None) -> None:
@@ -436,6 +452,8 @@ class PhaseTracker:
         self.has_notes = self.has_notes or is_note(text)
         if self.checkpoint_lsn is None:
             self.checkpoint_lsn = checkpoint_of(text)
+        if self.checkpoint_lsn is not None and (scanned := _SCANNED.search(text)) is not None:
+            self.redo_bytes = max(self.redo_bytes or 0, int(scanned[1]) - self.checkpoint_lsn)
         if milestone is None:
             return
         self.milestones.add(milestone)
@@ -450,7 +468,8 @@ class PhaseTracker:
 
     @property
     def context(self) -> StartContext:
-        return StartContext(file_access_of(self.version, self.milestones), self.crashed, self.has_notes)
+        has_redo = self.redo_bytes is None or self.redo_bytes > _NO_REDO_BYTES
+        return StartContext(file_access_of(self.version, self.milestones), self.crashed, self.has_notes, has_redo)
 
     @property
     def held_s(self) -> float | None:

@@ -21,6 +21,7 @@ from recovery.analysis.phase_names import (
     DISCOVERY,
     FILE_CHECK,
     FILE_SCAN,
+    INNODB_INITIALIZATION,
     JOIN,
     ORDER,
     REDO_APPLY,
@@ -154,6 +155,7 @@ _WITH_REDO = JOIN.join((REDO_APPLY, VALIDATION))
 """MariaDB 10.2 logs nothing between the two."""
 TABLE = (
     CountedPhase(DISCOVERY, Unit.FILES, _read_calls, Claim.RANGE, (0.5, 0.35, 0.3)),
+    CountedPhase(INNODB_INITIALIZATION, Unit.FILES, _read_calls, Claim.AT_MOST, (0.5, 0.5, 0.5)),
     CountedPhase(FILE_SCAN, Unit.FILES, _read_calls, Claim.RANGE, (0.4, 0.3, 0.2), opened_by=Milestone.SCAN),
     CountedPhase(REDO_SCAN, Unit.BYTES, _bytes_read, Claim.TOGETHER, _REDO_ERRORS),
     CountedPhase(REDO_APPLY, Unit.PAGES, _pages_read, Claim.TOGETHER, _REDO_ERRORS),
@@ -224,6 +226,10 @@ class Progress:
     """CPUs that the process used in the last seconds."""
     read_bytes_per_s: float | None = None
     """What the process read from storage in the last seconds."""
+    recent_rate: float | None = None
+    """Per second, in the last 20 s or so; None if the phase is not older."""
+    fell_from: float | None = None
+    """The rate before that, if the recent one is clearly lower."""
 
 
 _SHOWN_FROM = 0.05
@@ -232,6 +238,12 @@ _SETTLED_S = 2.0
 """Time after which the rate of a phase is known."""
 _WINDOW_S = 5.0
 """The rate is that of the second half of the phase so far, and of so many seconds at least."""
+_RECENT_S = 20.0
+"""Time of the recent rate, which shows that storage has changed its speed."""
+_MOST_OF_MEAN = 20.0
+"""The recent rate is not taken to be lower than this share of the mean."""
+_CLEARLY = 2.0
+"""The factor by which the rate must have fallen to be told."""
 RESOLUTION_S = 1.0
 """The range is wider by this at both ends: the process is sampled once a second."""
 _QUIET_S = 60.0
@@ -374,6 +386,8 @@ class StartProgress:
             failure=self.failure,
             cpus=self._lately(lambda sample: sample.cpu_s),
             read_bytes_per_s=self._lately(lambda sample: sample.read_bytes),
+            recent_rate=None if pace is None or pace.before is None else pace.recent,
+            fell_from=None if pace is None or not pace.has_fallen else pace.before,
         )
 
     def _redo_left(self, now_s: float) -> TimeLeft | None:
@@ -433,6 +447,8 @@ class StartProgress:
 
     def _phase(self, now_s: float) -> tuple[str | None, float]:
         milestones = self.tracker.milestones
+        if self.tracker.redo_bytes is None and self.totals.redo is not None:
+            self.tracker.redo_bytes = self.totals.redo.bytes
         if self.ready_s is not None:
             # Rows of prepared transactions stay locked after it.
             may_roll_back = Milestone.ROLLBACK in milestones if self._rows_left is None else self._rows_left > 0
@@ -460,6 +476,10 @@ class StartProgress:
         if row is None or (row.phase == FILE_CHECK and is_clean):
             return None  # after a clean shutdown, files are opened for the check without being read
         redo = self.totals.redo
+        if row.phase == INNODB_INITIALIZATION:
+            # 8.0 by default: it scans the files, and then redo, without a line.
+            is_known = redo is not None and redo.bytes <= _LITTLE_REDO_BYTES
+            return row if is_known or redo is None else replace(row, claim=Claim.NONE)
         # Pages that redo changes are read among the files.
         has_much_redo = row.phase == _WITH_REDO and redo is not None and redo.bytes > _LITTLE_REDO_BYTES
         return replace(row, claim=Claim.AT_MOST) if has_much_redo else row
@@ -604,6 +624,20 @@ class _Pace:
     waited_s: float
     """The part of the time since the last step in which the next one was on its way."""
     elapsed_s: float
+    recent: float
+    """The rate of the last seconds; the same as `rate` if the phase is not older."""
+    before: float | None
+    """The rate before them; None if it is not known."""
+
+    @property
+    def has_fallen(self) -> bool:
+        return self.before is not None and self.recent * _CLEARLY < self.before
+
+    def seconds(self, amount: float) -> tuple[float, float, float]:
+        """Returns the shortest, the likely and the longest time that so much takes. A rate that has fallen is likely to
+        stay so."""
+        times = sorted((amount / self.rate, amount / self.recent))
+        return times[0], times[1] if self.has_fallen else amount / self.rate, times[1]
 
     @classmethod
     def of(cls, points: Points, now_s: float, moved_s: float, begin_s: float) -> _Pace | None:
@@ -622,22 +656,28 @@ class _Pace:
         spent_s = step_s - from_s + max(0.0, gap_s - usual_s)
         rate = (done - _value_at(points, from_s)) / spent_s
         waited_s = max(0.0, min(gap_s, usual_s, moved_s - step_s))
-        return cls(done, rate, waited_s, step_s - begin_s) if rate > 0 else None
+        if rate <= 0:
+            return None
+        recent_s, recent, before = step_s - _RECENT_S, rate, None
+        if recent_s > max(begin_s, points[0][0]) + _WINDOW_S:
+            then = _value_at(points, recent_s)
+            recent = max((done - then) / (_RECENT_S + max(0.0, gap_s - usual_s)), rate / _MOST_OF_MEAN)
+            before = (then - _value_at(points, begin_s)) / (recent_s - begin_s)
+        return cls(done, rate, waited_s, step_s - begin_s, recent, before)
 
 
 def _time_left_of_redo(left: RedoLeft, pace: _Pace, *, is_mariadb: bool) -> TimeLeft | None:
     share = pace.done / left.total
     if not _SHOWN_FROM <= share < 1 or pace.elapsed_s < _REDO_SETTLED_S:
         return None
-    apply_s = max(0.0, (left.total - pace.done) / pace.rate - pace.waited_s)
-    about_s = left.scan_s + apply_s
+    apply = (max(0.0, seconds - pace.waited_s) for seconds in pace.seconds(left.total - pace.done))
+    least_s, about_s, most_s = (left.scan_s + seconds for seconds in apply)
     error = _error_at(_REDO_ERRORS, share)
-    least_s, most_s = about_s / (1 + error), about_s * (1 + error)
     if is_mariadb and left.pages is not None:
         # Pages that redo writes as a whole are not read.
-        least_s = max(0.0, about_s - _UNREAD_PAGES * left.total / pace.rate)
-        least_s, about_s = least_s / (1 + error), (least_s + about_s) / 2
-    return TimeLeft(max(0.0, least_s - RESOLUTION_S), most_s + RESOLUTION_S, about_s)
+        least_s = max(0.0, least_s - _UNREAD_PAGES * left.total / pace.rate)
+        about_s = (least_s + about_s) / 2
+    return TimeLeft(max(0.0, least_s / (1 + error) - RESOLUTION_S), most_s * (1 + error) + RESOLUTION_S, about_s)
 
 
 def _time_left(row: CountedPhase, pace: _Pace, total: int, *, partly_seen: bool) -> TimeLeft | None:
@@ -645,10 +685,11 @@ def _time_left(row: CountedPhase, pace: _Pace, total: int, *, partly_seen: bool)
     if row.claim is Claim.NONE or not _SHOWN_FROM <= share < 1 or pace.elapsed_s < _SETTLED_S:
         return None
     error = _error_at(row.errors, share) * (_PARTLY_SEEN if partly_seen else 1.0)
+    least_s, about_s, most_s = pace.seconds(total - pace.done)
     if row.claim is Claim.AT_MOST:
-        return TimeLeft(0.0, (total - pace.done) / pace.rate * (1 + error), None)
-    about_s = max(0.0, (total - pace.done) / pace.rate - pace.waited_s)
-    return TimeLeft(max(0.0, about_s / (1 + error) - RESOLUTION_S), about_s * (1 + error) + RESOLUTION_S, about_s)
+        return TimeLeft(0.0, most_s * (1 + error), None)
+    least_s, about_s, most_s = (max(0.0, seconds - pace.waited_s) for seconds in (least_s, about_s, most_s))
+    return TimeLeft(max(0.0, least_s / (1 + error) - RESOLUTION_S), most_s * (1 + error) + RESOLUTION_S, about_s)
 
 
 def _error_at(errors: tuple[float, float, float], share: float) -> float:

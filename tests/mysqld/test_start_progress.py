@@ -109,6 +109,51 @@ def test_the_time_left_of_a_file_phase_follows_the_calls_of_read(lines: tuple[st
     assert seen[0].left_s is None, "one second shows no rate"
 
 
+@pytest.mark.parametrize("is_in_log", [True, False])
+def test_with_an_empty_redo_log_5_7_validates_and_files_are_counted(is_in_log: bool) -> None:
+    scanned = (f"{NEW} InnoDB: Doing recovery: scanned up to log sequence number 1000009",) if is_in_log else ()
+    start = started(*START_57, *scanned, *CRASH_57, totals=Totals(1000, None if is_in_log else RedoSpan(10**6, 10**6)))
+    read(start, 500, 1.0)
+    for second in range(1, 26):
+        now = read(start, 500 + 20 * second, 1.0 + second)
+    assert (now.phase, now.done, now.total, now.unit) == (VALIDATION, 500, 1000, Unit.FILES)
+    assert now.left_s is not None
+    segments = f"{NEW} InnoDB: 96 redo rollback segment(s) found. 96 redo rollback segment(s) are active."
+    start.add_line(segments, 56.0)
+    start.add_line("2026-11-20T20:29:15.123456Z 0 [Note] mysqld: ready for connections.", 57.0)
+    assert VALIDATION in [phase.name for phase in start.tracker.phases(57.0)], "as analyze says"
+
+
+def test_a_range_covers_the_rate_of_the_last_seconds_and_tells_that_it_fell() -> None:
+    start = started(*START_57, *CRASH_57, APPLIED, totals=Totals(files=10_000))
+    read(start, 0, 1.0)
+    for second in range(1, 41):
+        now = read(start, 100 * second, 1.0 + second)
+    assert now.recent_rate == pytest.approx(100)
+    assert now.fell_from is None
+    for second in range(1, 31):
+        now = read(start, 4000 + 20 * second, 41.0 + second)
+    assert now.recent_rate == pytest.approx(20)
+    assert now.fell_from == pytest.approx(84, abs=5)
+    assert now.left_s is not None
+    assert now.left_s.most_s > 5400 / 20
+    assert now.left_s.about_s == pytest.approx(5400 / 20, rel=0.1), "what is now likely goes on"
+    assert now.rate is not None
+    assert now.left_s.least_s < 5400 / now.rate
+
+
+def test_8_0_counts_files_at_its_default_verbosity() -> None:
+    start = StartProgress(totals=Totals(5000, RedoSpan(0, 1000)))
+    start.add_line("2026-11-20T20:29:15.1Z 0 [System] [MY-010116] [Server] mysqld (mysqld 8.0.31) starting as 12", 0.0)
+    start.add_line("2026-11-20T20:29:15.1Z 1 [System] [MY-013576] [InnoDB] InnoDB initialization has started.", 0.1)
+    for second in range(21):
+        now = read(start, 100 * second, 0.1 + second)
+    assert (now.done, now.total, now.unit) == (2000, 5000, Unit.FILES)
+    assert now.left_s is not None
+    assert now.left_s.about_s is None
+    assert now.left_s.most_s > 30
+
+
 def test_a_clean_start_of_8_0_opens_the_files_without_a_count() -> None:
     line = f"{NEW} [MY-012357] [InnoDB] Reading DD tablespace files"
     start = started(*START_80, SCAN_80, CRASH_80[0], line, totals=Totals(files=1000))

@@ -13,7 +13,7 @@ _ALL = "all but 'at most'"
 
 def tables(found: Found) -> tuple[str, ...]:
     """Returns the tables of the page."""
-    return (errors_table(found), ranges_table(found), other_table(found))
+    return (errors_table(found), ranges_table(found), looks_table(found), other_table(found))
 
 
 def errors_table(found: Found) -> str:
@@ -39,7 +39,7 @@ def ranges_table(found: Found) -> str:
                      f"{100 * sum(one['steps_held'] for one in ones) / steps:.0f} %" if steps else "",
                      "-" if at_most else _of_other_starts(found["left_out"], phase)))  # fmt: skip
     return _table(
-        ("truth inside the range", *_SHARES, "of these", "of all half seconds", "by ranges of the other starts"), rows
+        ("truth inside the range", *_SHARES, "of these", "of all half seconds", "by ranges of other loads"), rows
     )
 
 
@@ -47,6 +47,20 @@ def _of_other_starts(left_out: Found, phase: str) -> str:
     counts = [left_out[phase]] if phase in left_out else list(left_out.values()) if phase == _ALL else []
     held, of = (sum(numbers) for numbers in zip(*counts, strict=True)) if counts else (0, 0)
     return f"{100 * held / of:.0f} %" if of else "-"
+
+
+def looks_table(found: Found) -> str:
+    """Returns by server and phase how many looks had a time left, how often it was true, and how wide the range was."""
+    groups: dict[tuple[str, str], list[Found]] = {}
+    for one in found["phases"]:
+        groups.setdefault((one["version"], one["phase"]), []).append(one)
+    rows = []
+    for (version, phase), ones in sorted(groups.items()):
+        looks, shown, held = (sum(one[name] for one in ones) for name in ("looks", "steps", "steps_held"))
+        widths = [one["width"] for one in ones if one["width"] is not None]
+        rows.append((version, phase, len(ones), looks, shown, f"{held} ({100 * held / shown:.0f} %)" if shown else "-",
+                     f"{median(widths):.1f}" if widths else "-"))  # fmt: skip
+    return _table(("server", "phase", "starts", "looks", "with a time left", "true", "most / least"), rows)
 
 
 def other_table(found: Found) -> str:

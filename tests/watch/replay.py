@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
+from statistics import median
 
 from recovery.analysis.phase_names import JOIN, UNNAMED
 from recovery.model import Version
@@ -47,10 +48,14 @@ class PhaseResult:
     was shown."""
     held: tuple[bool | None, ...]
     """Whether the truth was inside the shown range, at each of `SHARES`."""
+    looks: int
+    """Half seconds of the phase."""
     steps: int
-    """Half seconds of the phase in which a time left was shown."""
+    """Those in which a time left was shown."""
     steps_held: int
     """Those in which the truth was inside the range."""
+    width: float | None
+    """The upper end of the range over the lower one, both at least a second: the median of these half seconds."""
     shown_from: float | None
     """Share of the phase's time after which a time left was shown."""
 
@@ -125,7 +130,8 @@ def _overlaps(stopped: tuple[float, float] | None, begin_s: float, end_s: float)
 
 
 def _result(recording: Recording, phase: str, run: Sequence[Moment], begin_s: float, end_s: float) -> PhaseResult:
-    steps = [moment for moment in run if moment.progress.left_s is not None]
+    looks = [moment for moment in run if (moment.at_s / _STEP_S).is_integer()]
+    steps = [moment for moment in looks if moment.progress.left_s is not None]
     at = [
         next((moment for moment in reversed(run) if moment.at_s <= begin_s + share * (end_s - begin_s)), run[0])
         for share in SHARES
@@ -141,10 +147,18 @@ def _result(recording: Recording, phase: str, run: Sequence[Moment], begin_s: fl
         at_most_only=bool(steps) and all(_about_s(moment) is None for moment in steps),
         errors=tuple(_error(moment, end_s) for moment in at),
         held=tuple(None if moment.progress.left_s is None else _holds(moment, end_s) for moment in at),
+        looks=len(looks),
         steps=len(steps),
         steps_held=sum(held),
+        width=median(_width(moment) for moment in steps) if steps else None,
         shown_from=(steps[0].at_s - begin_s) / (end_s - begin_s) if steps else None,
     )
+
+
+def _width(moment: Moment) -> float:
+    left = moment.progress.left_s
+    assert left is not None
+    return max(1.0, left.most_s) / max(1.0, left.least_s)
 
 
 def _about_s(moment: Moment) -> float | None:
@@ -171,7 +185,8 @@ def _holds(moment: Moment, end_s: float) -> bool:
 class Needed:
     """The error that a range needs to hold the truth of one moment."""
 
-    recording: str
+    load: str
+    """What the crash left."""
     phase: str
     share: float
     """Of the phase, done so far."""
@@ -190,20 +205,18 @@ def needed_errors(recording: Recording) -> list[Needed]:
             if about_s is not None and now.phase is not None and now.total and now.done is not None:
                 slack_s = _ROUNDING_S + RESOLUTION_S
                 error = max(0.0, (truth_s - slack_s) / max(about_s, 0.001) - 1, about_s / (truth_s + slack_s) - 1)
-                found.append(Needed(recording.name, _phase_of(run) or "", now.done / now.total, error))
+                found.append(Needed(recording.conditions.state, _phase_of(run) or "", now.done / now.total, error))
     return found
 
 
 def left_out(recordings: Sequence[Recording]) -> dict[str, tuple[int, int]]:
-    """Returns for each phase in how many of its half seconds a range that was set from the other starts held the truth,
-    and of how many. Such a range holds nine of ten of their truths, in the same third of the phase."""
+    """Returns for each phase in how many of its half seconds a range that was set from other loads held the truth, and
+    of how many. Such a range holds nine of ten of their truths, in the same third of the phase."""
     needed = [one for recording in recordings for one in needed_errors(recording)]
     found: dict[str, tuple[int, int]] = {}
     for (phase, _, name), ones in _grouped(needed).items():
         third = _third(ones[0])
-        others = sorted(
-            one.error for one in needed if one.phase == phase and one.recording != name and _third(one) == third
-        )
+        others = sorted(one.error for one in needed if one.phase == phase and one.load != name and _third(one) == third)
         if others:
             error = others[min(len(others) - 1, int(0.9 * len(others)))]
             held, of = found.get(phase, (0, 0))
@@ -212,10 +225,10 @@ def left_out(recordings: Sequence[Recording]) -> dict[str, tuple[int, int]]:
 
 
 def _grouped(needed: Sequence[Needed]) -> dict[tuple[str, int, str], list[Needed]]:
-    """Returns what was needed, by phase, third of it, and recording."""
+    """Returns what was needed, by phase, third of it, and load."""
     groups: dict[tuple[str, int, str], list[Needed]] = {}
     for one in needed:
-        groups.setdefault((one.phase, _third(one), one.recording), []).append(one)
+        groups.setdefault((one.phase, _third(one), one.load), []).append(one)
     return groups
 
 
