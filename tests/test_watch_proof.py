@@ -73,17 +73,18 @@ def test_a_recording_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 def test_tables_name_each_phase_once() -> None:
     phase = {
-        "phase": "discovery", "took_s": 40.0, "at_most_only": False, "errors": [0.1, -0.2, None],
-        "held": [True, False, None], "steps": 10, "steps_held": 9,
+        "version": "5.6.24", "phase": "discovery", "took_s": 40.0, "at_most_only": False, "errors": [0.1, -0.2, None],
+        "held": [True, False, None], "looks": 20, "steps": 10, "steps_held": 9, "width": 2.0,
     }  # fmt: skip
     found = {
         "starts": 1, "cuts": 200, "wrong_phases": [], "phases": [phase],
         "stopped": {"starts": 0, "shown": 0, "falls": []}, "blocked": {"starts": 0, "shown": 0, "falls": []},
         "left_out": {"discovery": (8, 10)},
     }  # fmt: skip
-    errors, ranges, _ = tables(found)
+    errors, ranges, looks, _ = tables(found)
     assert "| discovery | 1 | 40-40 | 10 % (+10) | 20 % (-20) | - |" in errors
     assert "| discovery | 1 of 1 | 0 of 1 | - | 1 of 2 | 90 % | 80 % |" in ranges
+    assert "| 5.6.24 | discovery | 1 | 20 | 10 | 9 (90 %) | 2.0 |" in looks
 
 
 # --- The recordings of real servers that are kept

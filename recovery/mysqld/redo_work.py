@@ -33,6 +33,7 @@ _LINES = tuple(
         ("Starting an apply batch", r"()", _Kind.BATCH),
         ("Applying a batch of", r"Applying a batch of (\d{1,18}) ", _Kind.BATCH),
         ("batch to recover", r"batch to recover\s+(\d{1,18}) pages", _Kind.BATCH),
+        ("To recover: LSN", r"To recover: LSN (\d{1,18})/\d+; ", _Kind.POSITION),
         ("To recover", r"To recover: (?:LSN [\d/]+; )?(\d{1,18}) pages", _Kind.BATCH),
         ("Progress in percent:", r":(?: \d{1,3})*? (\d{1,3})\s*$", _Kind.PERCENT),
         ("MY-012533", r"\[InnoDB\] (\d{1,3})%", _Kind.PERCENT),
@@ -65,11 +66,13 @@ class RedoWork:
 
     def add_line(self, text: str, at_s: float, *, complete: bool) -> None:
         for hint, pattern, kind in _LINES:
-            if hint in text and (match := pattern.search(text)) is not None:
-                # Of a line of percentages that was read as a whole, it is not known when each was written.
-                if kind is not _Kind.PERCENT or not complete or "MY-" in text:
-                    self._events.append((at_s, kind, int(match[1] or 0)))
-                return
+            # Of a line of percentages that was read as a whole, it is not known when each was written.
+            is_whole = kind is _Kind.PERCENT and complete and "MY-" not in text
+            if hint in text and not is_whole and (match := pattern.search(text)) is not None:
+                self._events.append((at_s, kind, int(match[1] or 0)))
+
+    def is_first_batch(self, begin_s: float) -> bool:
+        return all(at_s >= begin_s for at_s, kind, _ in self._events if kind is _Kind.BATCH)
 
     def left(
         self,
@@ -139,8 +142,12 @@ class _State:
         return max(0, self.total - self._position) * self._scan_s / self._scanned if self._scanned else 0.0
 
     def scanned_to(self, at_s: float, position: int) -> None:
-        if self.batch is not None or not 0 <= position <= self.total + SCAN_STEP_BYTES:
+        if not 0 <= position <= self.total + SCAN_STEP_BYTES:
             return
+        if self.batch is not None:
+            if position <= self.batch.end:
+                return
+            self.end_batch(at_s)  # MariaDB logs only that the next one begins
         if position < self._position and not self._applied:
             self._scan_s, self._scanned = 0.0, 0  # the second scan begins
         elif self._last_s is not None:
@@ -150,7 +157,10 @@ class _State:
 
     def begin_batch(self, at_s: float, pages: int) -> None:
         if self.batch is not None:
-            return  # MariaDB repeats how many pages there are
+            if self.batch.end >= self.total or pages in (0, self.batch.pages):
+                return  # MariaDB repeats how many pages there are
+            self.end_batch(at_s)
+            self._position = self.total  # of the last batch, it logs no position
         if self._last_s is not None:
             self._scan_s += at_s - self._last_s
         if self._position == 0 or self.total - self._position < SCAN_STEP_BYTES:

@@ -150,7 +150,7 @@ def _pages_written(sample: ProcessSample, totals: Totals) -> float | None:
     return (sample.write_bytes - sample.wchar) / totals.page_bytes
 
 
-_REDO_ERRORS = (0.6, 0.5, 0.5)
+_REDO_ERRORS = (0.9, 0.8, 0.7)
 _WITH_REDO = JOIN.join((REDO_APPLY, VALIDATION))
 """MariaDB 10.2 logs nothing between the two."""
 TABLE = (
@@ -259,6 +259,8 @@ REDO = (REDO_SCAN, REDO_APPLY)
 """The phases whose time left is told together."""
 _REDO_SETTLED_S = 1.0
 """Time of batches after which their rate is known."""
+_NO_PAGES_LEFT = 0.97
+"""Share of the pages after which MariaDB's reads show nothing: it has read others, too."""
 _UNREAD_PAGES = 0.5
 """The share of the pages of a batch, at most, that MariaDB need not read."""
 _LITTLE_REDO_BYTES = 16 << 20
@@ -422,6 +424,8 @@ class StartProgress:
         base = _value_at(counted, begin_s)
         if counted[0][0] > begin_s + 1.0:
             # The process was first looked at later: it had read the redo log before, and its own files.
+            if not self._redo.is_first_batch(begin_s):
+                return ()
             base = self._pages_before_redo()
         return [(at_s, max(0.0, count - base)) for at_s, count in counted if begin_s < at_s <= now_s]
 
@@ -669,6 +673,8 @@ class _Pace:
 def _time_left_of_redo(left: RedoLeft, pace: _Pace, *, is_mariadb: bool) -> TimeLeft | None:
     share = pace.done / left.total
     if not _SHOWN_FROM <= share < 1 or pace.elapsed_s < _REDO_SETTLED_S:
+        return None
+    if is_mariadb and share > _NO_PAGES_LEFT:
         return None
     apply = (max(0.0, seconds - pace.waited_s) for seconds in pace.seconds(left.total - pace.done))
     least_s, about_s, most_s = (left.scan_s + seconds for seconds in apply)

@@ -279,6 +279,25 @@ def test_the_time_left_of_redo_needs_no_line_but_that_of_now() -> None:
     assert left.about_s == pytest.approx(20, abs=1)
 
 
+def test_mariadb_logs_the_positions_of_its_batches_but_not_of_the_last_one() -> None:
+    start = started(
+        "2026-11-20 20:29:30 0 [Note] Starting MariaDB 10.11.5-MariaDB source revision 78 as process 12",
+        "2026-11-20 20:29:30 0 [Note] InnoDB: Starting crash recovery from checkpoint LSN=1000000",
+        totals=Totals(redo=RedoSpan(1_000_000, 101_000_000), direct_io=True),
+    )
+    start.add_sample(ProcessSample(1.0, 0, 0, 0, read_bytes=0, write_bytes=0, cpu_s=0.0))
+    start.add_line("2026-11-20 20:29:30 0 [Note] InnoDB: To recover: LSN 41000000/101000000; 4000 pages", 1.0)
+    for second in range(1, 19):
+        pages = 100 * second
+        start.add_sample(ProcessSample(1.0 + second, 0, 0, 0, read_bytes=16384 * pages, write_bytes=0, cpu_s=1.0))
+        if second == 10:
+            start.add_line("2026-11-20 20:29:40 0 [Note] InnoDB: To recover: 6000 pages", 11.0)
+    left = start.progress(19.0).left_s
+    assert left is not None
+    assert left.least_s < 52 / 2, "of 6,000 pages 800 are read, and half of them need no read"
+    assert left.most_s > 52
+
+
 def test_mariadb_that_is_looked_at_late_counts_pages_since_the_process_began() -> None:
     start = started(
         "2026-11-20 20:29:30 0 [Note] Starting MariaDB 10.11.5-MariaDB source revision 78 as process 12",

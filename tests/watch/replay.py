@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from statistics import median
 
-from recovery.analysis.phase_names import JOIN, UNNAMED
+from recovery.analysis.phase_names import DISCOVERY, JOIN, UNNAMED
 from recovery.model import Version
 from recovery.mysqld.start_progress import PAGE_FLUSH, REDO, RESOLUTION_S, Progress, StartProgress
 from watch.recording import Recording
@@ -112,7 +112,8 @@ def _runs(recording: Recording) -> list[list[Moment]]:
     """Returns the moments of each phase. Scan and apply of redo are one, from the first to the last moment of them: the
     time left is that of both."""
     found = moments(recording)
-    redo = [number for number, moment in enumerate(found) if moment.progress.phase in REDO]
+    discovered = max((number for number, moment in enumerate(found) if moment.progress.phase == DISCOVERY), default=-1)
+    redo = [n for n, moment in enumerate(found) if moment.progress.phase in REDO and n > discovered]
     inside = range(redo[0], redo[-1] + 1) if redo else range(0)
     named = [
         (REDO_TOGETHER if number in inside else moment.progress.phase, moment) for number, moment in enumerate(found)
