@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pymysql
@@ -99,7 +100,7 @@ class Load:
             ]
             for thread in threads:
                 thread.start()
-            wait = lambda: [thread.join() for thread in threads]  # noqa: E731
+            wait = partial(_join, threads)
         span = None
         while time.monotonic() - began_s < _LONGEST_S:
             span = redo_span(server.datadir)
@@ -141,3 +142,8 @@ class Load:
              "--db-ps-mode=disable", command],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
+
+
+def _join(threads: list[threading.Thread]) -> None:
+    for thread in threads:
+        thread.join()
