@@ -100,32 +100,6 @@ def test_pages_of_temporary_tables_do_not_count() -> None:
     assert (state.redo_bytes, state.reads_per_s, state.notes) == (800, 2000.0, ())
 
 
-@pytest.mark.parametrize(
-    ("version", "later", "flushed", "created"),
-    [
-        ("8.0.31", 1_400_000, 20, 0), ("10.11.5-MariaDB", 1_400_000, 20, 5),
-        ("10.11.5-MariaDB", 1_000_000, 40, 10),  # idle
-    ],
-)  # fmt: skip
-def test_pages_since_the_checkpoint_are_counted_by_bytes_of_redo(
-    version: str, later: int, flushed: int, created: int
-) -> None:
-    large = [(3, 16 << 20)]
-    answers = {**ANSWERS, r".*innodb_sys_tablespaces": large, r".*innodb_tablespaces": large}
-    answers["show global variables"] = [*answers["show global variables"], ("version", version)]
-    pages = "Innodb_buffer_pool_pages_flushed", "Innodb_pages_created"
-    dirty = "Innodb_buffer_pool_pages_dirty", "100"
-    answers["show global status"] = [dirty, (pages[0], "1000"), (pages[1], "500")]
-    engine = "Log sequence number {}\nLast checkpoint at {}\n"
-    answers["show engine innodb status"] = [("InnoDB", "", engine.format(1_000_000, 1))]
-    reader = StateReader(cast("Connection[Cursor]", FakeConnection(answers)))
-    reader.begin()
-    answers["show engine innodb status"] = [("InnoDB", "", engine.format(later, later - 200_000))]
-    answers["show global status"] = [dirty, (pages[0], "1040"), (pages[1], "510")]
-    state = reader.read(2000.0)
-    assert (state.redo_bytes, state.flushed_pages, state.created_pages) == (200_000, flushed, created)
-
-
 def test_undo_logs_of_mariadb_do_not_count() -> None:
     old = {r".*innodb_sys_tablespaces": [(3, 400)]}
     state = read(old, version="10.11.5-MariaDB")
