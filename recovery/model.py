@@ -175,7 +175,9 @@ class OwnData:
     is_exact: bool
     schemas: int
     tables: int
-    """Number of the .ibd files of its tables."""
+    """Number of its tables, of all engines. From 8.0 on, without those that lie in a shared tablespace."""
+    table_files: int
+    """Number of the .ibd files of its tables: partitions and full-text indexes have their own."""
     files: int
     bytes: int
     digest: str

@@ -216,7 +216,7 @@ def words_and_settings(command: str) -> tuple[list[str] | None, list[str]]:
 
 def examined(path: Path, _: object, *, as_is: bool) -> OwnData:
     """What a data directory that no host has would hold."""
-    return OwnData(path, as_is, parse_version("8.0.31"), True, 1, 9, 99, 999, "", (("innodb_page_size", "16384"),))
+    return OwnData(path, as_is, parse_version("8.0.31"), True, 1, 9, 9, 99, 999, "", (("innodb_page_size", "16384"),))
 
 
 def parse(words: list[str] | None, settings: list[str]) -> None:

@@ -362,7 +362,7 @@ def own_data_notes(own: OwnData) -> Iterator[str]:
     wrote = f"was written by {own.version}" if own.version else "does not say which version wrote it"
     yield (
         f"The data directory {wrote}: {count_text(own.tables, 'table')} in {count_text(own.schemas, 'schema')}, "
-        f"{size(own.bytes)}. "
+        f"with {count_text(own.table_files, '.ibd file')}, {size(own.bytes)}. "
         "Servers run over a copy, without its users, plugins, functions, events and replication."
     )
     if own.was_shut_down is False and not own.as_is:

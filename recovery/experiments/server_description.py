@@ -52,7 +52,7 @@ def describe_build(build: Build, schema: Schema, state: State) -> dict[str, str]
         "image": build.image or None,
         "program_device": (device.device or device.filesystem or None) if device else None,
         "warnings": "; ".join(build.warnings) or None,
-        "tables": schema.all_tables,
+        "tables": state.tables or schema.all_tables,
         "schemas": schema.own.schemas if schema.own else schema.databases,
         "layout": None if schema.own else schema.layout,
         "ibd_files": state.ibd_files,

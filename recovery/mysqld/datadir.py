@@ -356,7 +356,7 @@ class DataDirs:
         digest = hashlib.sha256(content.encode()).hexdigest()[:8]
         database = re.sub(r"[^A-Za-z0-9_]", "_", schema.database)[:64]
         if schema.own is not None:
-            return "-".join((build.version.release, "copy", str(schema.own.tables), digest))
+            return "-".join((build.version.release, "copy", str(schema.own.table_files), digest))
         return "-".join((build.version.release, database, str(schema.total_tables), *layout, digest))
 
     def acquire(self, key: str) -> DataDir:

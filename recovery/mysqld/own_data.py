@@ -195,11 +195,15 @@ def _examine(place: _Place, *, as_is: bool) -> OwnData:
             f"the server over {path} was shut down cleanly: there is nothing to recover", "leave AS_IS= out"
         )
     files = list(place.files())
-    tables = [file for file in files if _is_table(file.name)]
+    table_files = [file.name for file in files if _is_table_file(file.name)]
+    innodb = {name for name in map(_table_of_file, table_files) if not _OF_INDEX.match(name.rpartition("/")[2])}
+    defined = {file.name.removesuffix(".frm"): engine for file in files if (engine := _engine_in_frm(file))}
+    # From 8.0 on, the definition of a table of another engine is in a file .sdi, with a number in its name.
+    others = {file.name for file in files if file.name.endswith(".sdi") and "/" in file.name}
+    tables = defined.keys() or innodb | others
     for file in files:
         if file.name.endswith(".ibd"):
             _check_tablespace(file)
-    with_file = {re.split(r"(?i)#p#|\.ibd$", file.name)[0] for file in tables}
     if (dictionary := path / "mysql.ibd").exists():
         _refuse_outside(dictionary)
     version, is_exact = _version(path, redo)
@@ -214,27 +218,38 @@ def _examine(place: _Place, *, as_is: bool) -> OwnData:
     }
     return OwnData(
         path, as_is, version, is_exact,
-        schemas=len({file.name.partition("/")[0] for file in tables}), tables=len(tables), files=len(files),
+        schemas=len({name.partition("/")[0] for name in tables}), tables=len(tables), table_files=len(table_files),
+        files=len(files),
         bytes=sum(file.status.st_blocks * 512 for file in files), digest=_digest(files),
         settings=tuple(settings.items()), given=tuple(place.given.items()),
         left_out=tuple(name for name in _names(path) if _LEFT_OUT.fullmatch(name)),
         was_shut_down=is_clean,
-        without_file=len({file.name.removesuffix(".frm") for file in files if _defines_innodb_table(file)} - with_file),
+        without_file=len({name for name, engine in defined.items() if engine == _FRM_OF_INNODB} - innodb),
     )  # fmt: skip
 
 
-def _is_table(name: str) -> bool:
+_OF_INDEX = re.compile(r"fts_[0-9a-f]{16}_", re.IGNORECASE)
+"""Files of full-text indexes, which are tables to InnoDB only."""
+
+
+def _table_of_file(name: str) -> str:
+    """Returns the schema and the table that an .ibd file belongs to, which may be one of its partitions."""
+    return re.split(r"(?i)#p#|\.ibd$", name)[0]
+
+
+def _is_table_file(name: str) -> bool:
     folder, _, file = name.rpartition("/")
     return file.endswith(".ibd") and not file.startswith("#sql") and folder not in {"", *SYSTEM_SCHEMAS}
 
 
-def _defines_innodb_table(file: _File) -> bool:
-    """Returns whether a file is the definition of an InnoDB table, which is a file of its own before MySQL 8.0."""
+def _engine_in_frm(file: _File) -> bytes:
+    """Returns the number of the engine in the definition of a table, which is a file of its own before MySQL 8.0; empty
+    for a view, and for other files."""
     folder, _, name = file.name.rpartition("/")
     if not name.endswith(".frm") or name.startswith("#sql") or folder in SYSTEM_SCHEMAS:
-        return False
+        return b""
     header = _first_bytes(file.path)
-    return header[:2] == _FRM and header[3:4] == _FRM_OF_INNODB
+    return header[3:4] if header[:2] == _FRM else b""
 
 
 def _refuse_unread_logs(path: Path, log_folder: Path) -> None:

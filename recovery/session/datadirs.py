@@ -229,7 +229,7 @@ class DatadirPool:
             group=self.group,
             keys=datadir.keys_for(planned.schema),
             follower=self.reporter.follow,
-            table_files=planned.schema.files if planned.schema.own is None else planned.schema.own.tables,
+            table_files=planned.schema.files if planned.schema.own is None else planned.schema.own.table_files,
             is_private=planned.schema.own is not None,
         )
         return Server(config, datadir.mysql)

@@ -75,7 +75,7 @@ def trial_seconds(
     table_ms = max(rates.cold_ms_per_table, reading_ms) if variant.cache is Cache.COLD else rates.warm_ms_per_table
     files, copying_s = schema.files, 0.0
     if schema.own is not None:
-        files += schema.own.tables
+        files += schema.own.table_files
         copying_s = schema.own.bytes / _COPIED_BYTES_PER_S if schema.own.as_is else 0.0
     return _START_OVERHEAD_S + copying_s + files * table_ms / 1000
 

@@ -64,7 +64,7 @@ def looked_at(data: Path, given: Mapping[str, str] | None = None, *, as_is: bool
 
 def test_what_the_files_say(datadir: Path) -> None:
     own = looked_at(datadir)
-    assert (str(own.version), own.is_exact, own.schemas, own.tables) == ("5.7.22", False, 1, 2)
+    assert (str(own.version), own.is_exact, own.schemas, own.table_files) == ("5.7.22", False, 1, 2)
     assert own.bytes > 0
     settings = dict(own.settings)
     assert settings["innodb_page_size"] == "16384"
@@ -138,6 +138,23 @@ def test_a_damaged_log_does_not_pass_for_that_of_a_clean_shutdown(folder: str, d
     for damaged in (b"\xff" * PAGE, b"\xff" * 10, b"\0\0\0\6" + bytes(511) + b"\xff" * PAGE, b""):
         (datadir / folder / name).write_bytes(damaged)
         assert not looked_at(datadir).was_shut_down
+
+
+def test_tables_are_counted_apart_from_their_files(datadir: Path) -> None:
+    """Partitions and full-text indexes have files of their own, tables of other engines none of InnoDB's."""
+    schema = datadir / "shop@002deu"
+    of_innodb, of_myisam = b"\xfe\x01\x0a\x0c", b"\xfe\x01\x0a\x09"
+    for name, text in {"orders": of_innodb, "people": of_innodb, "parts": of_innodb, "old": of_myisam}.items():
+        (schema / f"{name}.frm").write_bytes(text)
+    for name in ("parts#P#p0", "parts#P#p1", "FTS_0000000000000030_BEING_DELETED"):
+        (schema / f"{name}.ibd").write_bytes(page(pages=1))
+    own = looked_at(datadir)
+    assert (own.tables, own.table_files) == (4, 5)
+    for file in schema.glob("*.frm"):
+        file.unlink()
+    (schema / "old_361.sdi").touch()
+    assert (looked_at(datadir).tables, looked_at(datadir).table_files) == (4, 5), "as 8.0 leaves them"
+    assert any("4 tables in 1 schema, with 5 .ibd files" in note for note in own_data_notes(own))
 
 
 def test_definitions_without_a_file_are_counted(datadir: Path) -> None:
@@ -588,7 +605,7 @@ REDO_OF = {
 
 def own_with_redo(version: str) -> OwnData:
     settings = (("innodb_page_size", "16384"), *REDO_OF[version])
-    return OwnData(Path("/snap"), True, parse_version(version), True, 1, 9, 99, 999, "", settings)
+    return OwnData(Path("/snap"), True, parse_version(version), True, 1, 9, 9, 99, 999, "", settings)
 
 
 @pytest.mark.parametrize(
