@@ -42,8 +42,10 @@ def _versions(_: click.Context, __: str) -> Iterable[str]:
 
 
 def _sessions(context: click.Context, _: str) -> Iterable[str]:
+    from recovery.linux.files import expand_path
+
     results = context.params.get("results") or context.lookup_default("results") or "results"
-    names = (path.parent.name for path in Path(results).expanduser().glob("*/report.json"))
+    names = (path.parent.name for path in expand_path(Path(results)).glob("*/report.json"))
     return sorted((name for name in names if name != "latest"), reverse=True)  # the newest first
 
 

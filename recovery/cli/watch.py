@@ -23,6 +23,7 @@ from recovery.cli.options import PATH_TYPE, table_option
 from recovery.cli.output import STANDARD_OUTPUT, print_line, write_json
 from recovery.cli.watch_view import State, View, json_line, one_line, to_json, view_lines
 from recovery.errors import InterruptedByUserError, RecoveryError, UsageError, escape_control
+from recovery.linux.files import expand_path
 from recovery.linux.procfs import has_open, ids_in_namespaces, process_age_s, process_stat
 from recovery.mysqld.error_log import Milestone
 from recovery.mysqld.log_tail import LogTail
@@ -123,6 +124,11 @@ class _Pipe:
     def __init__(self, stream: BinaryIO) -> None:
         self.fd, self._rest, self.ended = stream.fileno(), b"", False
         self._opened_s = self._read_s = time.monotonic()
+        self.behind = False
+
+    def behind_since(self, begin_s: float) -> bool:
+        self.behind = time.monotonic() - begin_s >= _INTERVAL_S
+        return self.behind
 
     @property
     def idle_s(self) -> float:
@@ -132,13 +138,17 @@ class _Pipe:
     def read(self) -> Iterator[tuple[str, float | None, bool]]:
         """Yields the lines that are there, with the moment of their arrival. What a pipe has at the beginning may be
         old: then the stamps tell when it was written."""
+        begin_s = time.monotonic()
         while not self.ended and select.select([self.fd], [], [], 0)[0]:
+            if self.behind_since(begin_s):
+                return
             chunk = os.read(self.fd, _READ_BYTES)
             self.ended = not chunk
             *whole, self._rest = (self._rest + chunk).split(b"\n")
             now_s = self._read_s = time.monotonic()
             arrived_s = now_s if now_s - self._opened_s > _INTERVAL_S else None
             yield from ((_decoded(line), arrived_s, True) for line in whole)
+        self.behind = False
         if self.ended and self._rest:
             yield _decoded(self._rest), None, True
             self._rest = b""
@@ -151,7 +161,7 @@ class _File:
 
     def __init__(self, path: Path, tail: tuple[int, int], stack: ExitStack) -> None:
         self._tail = stack.enter_context(LogTail(path, begin=_begin_of_starts(path, *tail)))
-        self._path, self.fd, self._is_old = path, self._tail.fd, True
+        self._path, self.fd, self._is_old, self.behind = path, self._tail.fd, True, False
 
     @property
     def idle_s(self) -> float:
@@ -160,12 +170,29 @@ class _File:
             return time.time() - self._path.stat().st_mtime
         return 0.0
 
+    def is_at(self, path: Path) -> bool:
+        return self._tail.is_at(path)
+
+    def has_no_writer(self) -> bool:
+        from recovery.mysqld.log_writer import has_no_writer
+
+        return has_no_writer(self._path)
+
+    def has_writer(self, pid: int) -> bool:
+        with suppress(OSError):
+            return bool(has_open(pid, self._path.stat()))
+        return False
+
     def read(self) -> Iterator[tuple[str, float | None, bool]]:
+        begin_s = time.monotonic()
         while lines := self._tail.read():
             for line in lines:
                 yield line.text, None if self._is_old else line.arrived_s, line.complete
-            if not self._tail.behind:
+            self.behind = self._tail.behind
+            if not self.behind:
                 break
+            if time.monotonic() - begin_s >= _INTERVAL_S:
+                return  # the log grows as fast as it is read
         self._is_old = False
 
 
@@ -194,8 +221,12 @@ def _begin_of_starts(path: Path, tail_bytes: int, starts: int) -> int:
 class Watched:
     """A server that is watched: its process, if it is known, and its log, if it can be read."""
 
-    def __init__(self, server: RunningServer | None, source: _File | _Pipe | None, where: str) -> None:
+    def __init__(
+        self, server: RunningServer | None, source: _File | _Pipe | None, where: str, *, needs_writer: bool = False
+    ) -> None:
         self.server, self.source, self.where = server, source, where
+        self.needs_writer = needs_writer
+        """Whether the server is gone if no process of this host has its log open."""
         now_s, age_s = time.monotonic(), None if server is None else process_age_s(server.pid)
         self.log = WatchedLog(now_s, time.time(), None if age_s is None else now_s - age_s)
         self.missing = () if server is None else server.missing
@@ -248,7 +279,8 @@ class Watched:
         else:
             idle_s = max(0.0, now_s - progress.progress_at_s)
         is_stopped = stat is not None and stat.state in ("T", "t")
-        is_gone = stat is None if self.server is not None else self.log.ended or self._has_no_start()
+        is_cut = self.needs_writer and isinstance(self.source, _File) and self.source.has_no_writer()
+        is_gone = stat is None if self.server is not None else self.log.ended or self._has_no_start() or is_cut
         waits = not is_gone and not progress.ready and (is_stopped or idle_s >= stalled_after_s)
         if is_gone:
             state = State.GONE
@@ -273,7 +305,7 @@ class Watched:
             waits_for=self._waits_for() if waits else None,
             missing=self.missing,
             seconds_ahead=self.seconds_ahead,
-            reason=self._reason() if is_gone else None,
+            reason=self._reason(is_cut=is_cut) if is_gone else None,
         )
 
     def _waits_for(self) -> str:
@@ -287,14 +319,16 @@ class Watched:
         progress = self.log.progress
         return is_all and not (self.log.has_start or progress.tracker.milestones or progress.ready_s is not None)
 
-    def _reason(self) -> str | None:
+    def _reason(self, *, is_cut: bool = False) -> str | None:
         if self.server is None and self._has_no_start():
             return "its log shows no start"
         starts = self.log.starts()
         if not starts or starts[-1].outcome == "ready":
-            return None
+            return "no process of this host has its log open" if is_cut and not self.log.ended else None
         last = starts[-1]
         where = f" in {last.standing}" if last.standing else ""
+        if is_cut and not self.log.ended:
+            return f"its start was cut off{where}; no process of this host has its log open"
         return f"its start ended{where}{f': {last.reason}' if last.reason else ''}"
 
 
@@ -311,7 +345,7 @@ def _find(target: str | None, asked: _Asked, stack: ExitStack) -> Watched:
     if target is None:
         return _find_starting(asked, stack)
     if not target.isdecimal():
-        return _find_by_path(Path(target).expanduser(), asked, stack)
+        return _find_by_path(expand_path(Path(target)), asked, stack)
     if int(target) not in running_servers():
         raise _NoServerError(f"no mysqld or mariadbd has the process id {target}")
     return _open_server(int(target), asked, stack)
@@ -328,7 +362,7 @@ def _find_by_path(path: Path, asked: _Asked, stack: ExitStack) -> Watched:
     for pid in running_servers():
         if has_open(pid, status):
             return _open_server(pid, asked, stack)
-    return _open_log_alone(path, asked, stack)
+    return _open_log_alone(path, asked, stack, needs_writer=True)
 
 
 def _find_by_datadir(folder: Path, status: os.stat_result, asked: _Asked, stack: ExitStack) -> Watched:
@@ -392,13 +426,13 @@ def _started(command: Sequence[str], stack: ExitStack) -> BinaryIO:
     return process.stdout  # type: ignore[return-value]
 
 
-def _open_log_alone(path: Path, asked: _Asked, stack: ExitStack) -> Watched:
+def _open_log_alone(path: Path, asked: _Asked, stack: ExitStack, *, needs_writer: bool = False) -> Watched:
     from recovery.mysqld.log_analysis import open_log
 
     log = stack.enter_context(open_log(path))
     if not path.is_file():
         return Watched(None, _Pipe(log), str(path))
-    return Watched(None, _File(path, asked.tail, stack), str(path))
+    return Watched(None, _File(path, asked.tail, stack), str(path), needs_writer=needs_writer)
 
 
 # --- Looking once, and following
@@ -480,8 +514,10 @@ def _follow(watched: Watched, asked: _Asked, stack: ExitStack) -> int:
                 break
             if view.state is not State.GONE:
                 there_s = time.monotonic()
-            elif watched.server is not None:
+            elif watched.server is not None or watched.needs_writer:
                 watched = _successor(watched, asked, stack) or watched
+            if watched.server is not None and view.state is not State.GONE:
+                watched = _with_its_log(watched, asked, stack)
             is_over = watched.source is not None and watched.source.ended
             if is_over or time.monotonic() - there_s > asked.stalled_after_s:
                 break
@@ -492,6 +528,8 @@ def _follow(watched: Watched, asked: _Asked, stack: ExitStack) -> int:
 
 def _wait(watched: Watched) -> None:
     """Waits for the next line, a second at most. Some lines grow by a number many times a second."""
+    if watched.source is not None and watched.source.behind:
+        return
     time.sleep(_SHORTEST_S)
     poller = select.poll()
     if watched.source is not None:
@@ -517,13 +555,33 @@ def _last_lines(watched: Watched, view: View, locked_rows: int | None) -> Iterat
 def _successor(watched: Watched, asked: _Asked, stack: ExitStack) -> Watched | None:
     """Returns the server that was started over the same data directory after the watched one ended, or None."""
     for pid in running_servers():
-        found = look_at(pid)
-        if pid != watched.pid and found.datadir is not None and str(_real_path(found.datadir)) == watched.where:
-            next_one = _open_server(pid, asked, stack)
-            next_one.log.seen_checkpoints.update(watched.log.seen_checkpoints)
-            next_one.seconds_ahead = watched.seconds_ahead
-            return next_one
+        if pid == watched.pid:
+            continue
+        if watched.server is None:
+            is_next = isinstance(watched.source, _File) and watched.source.has_writer(pid)
+        else:
+            datadir = look_at(pid).datadir
+            is_next = datadir is not None and str(_real_path(datadir)) == watched.where
+        if is_next:
+            return _taking_over(watched, _open_server(pid, asked, stack))
     return None
+
+
+def _taking_over(watched: Watched, next_one: Watched) -> Watched:
+    next_one.log.seen_checkpoints.update(watched.log.seen_checkpoints)
+    next_one.seconds_ahead = watched.seconds_ahead
+    return next_one
+
+
+def _with_its_log(watched: Watched, asked: _Asked, stack: ExitStack) -> Watched:
+    """Returns the server with the log that it has opened by now. A server begins with the standard error of what
+    started it, and opens its own log later."""
+    if watched.server is None or isinstance(watched.source, _Pipe):
+        return watched
+    found = look_at(watched.server.pid)
+    if found.log is None or (watched.source is not None and watched.source.is_at(found.log)):
+        return watched
+    return _taking_over(watched, _open_server(watched.server.pid, asked, stack))
 
 
 def _seconds_ahead(watched: Watched, asked: _Asked) -> dict[str, float]:

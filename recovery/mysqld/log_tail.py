@@ -32,7 +32,7 @@ class LogLine:
 
 class LogTail:
     """Follows one file from its first byte, or from the byte `begin`. The file must exist; the server may already be
-    writing to it."""
+    writing to it. A file that is truncated, or replaced by a new one of its name, is followed from its first byte."""
 
     def __init__(self, path: Path, *, begin: int = 0) -> None:
         # The watch is added before the first read, so that nothing is missed. Data written in between is read, and may
@@ -45,6 +45,7 @@ class LogTail:
         except OSError:
             self._inotify.close()
             raise
+        self._path = path
         self._rest = b""
         self.bytes_read = 0
         self.behind = False
@@ -64,7 +65,9 @@ class LogTail:
         for number in range(_MAX_CHUNKS):
             chunk = os.read(self._file, _CHUNK_BYTES)
             if not chunk and number == 0:
-                return lines
+                if not self._begins_anew():
+                    return lines
+                chunk = os.read(self._file, _CHUNK_BYTES)
             arrived_s, wall_s = time.monotonic(), time.time()
             self.bytes_read += len(chunk)
             *whole, rest = (self._rest + chunk).split(b"\n")
@@ -78,6 +81,31 @@ class LogTail:
                 return lines
         self.behind = True
         return lines
+
+    def _begins_anew(self) -> bool:
+        """Returns whether the log was rotated, and goes to the begin of what is there now."""
+        opened = os.fstat(self._file)
+        if opened.st_size < os.lseek(self._file, 0, os.SEEK_CUR):
+            os.lseek(self._file, 0, os.SEEK_SET)
+        else:
+            try:
+                if os.path.samestat(opened, self._path.stat()):
+                    return False
+                file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+                self._inotify.add_watch(self._path, flags.MODIFY)
+            except OSError:  # renamed, and not yet there again
+                return False
+            os.close(self._file)
+            self._file = file
+        self._rest = b""
+        return True
+
+    def is_at(self, path: Path) -> bool:
+        """Returns whether this path leads to the followed file, or to none."""
+        try:
+            return os.path.samestat(os.fstat(self._file), path.stat())
+        except OSError:
+            return True
 
     def __enter__(self) -> LogTail:
         return self

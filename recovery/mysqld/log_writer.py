@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +48,27 @@ def find_log_writer(log: Path, start: LoggedStart) -> LogWriter:
     for pid in (*(pid for pid in writers if start.pid is None or start.pid in ids_in_namespaces(pid)), *likely):
         return LogWriter(pid, is_stopped(pid))
     return LogWriter(None, hidden=bool(hidden), successor=next(iter(writers), None))
+
+
+def has_no_writer(log: Path) -> bool:
+    """Returns whether no process of this host writes the log. It may be another program than a server: a container's
+    log is written by what runs the container. Processes that this user may not see count if they can be servers."""
+    try:
+        file = log.stat()
+    except OSError:
+        return False
+    if any(has_open(pid, file) is not False for pid in processes_named(SERVERS)):
+        return False
+    return not any(_writes(folder, file) for folder in Path("/proc").glob("[0-9]*"))
+
+
+def _writes(process: Path, file: os.stat_result) -> bool:
+    with suppress(OSError):
+        for descriptor in (process / "fd").iterdir():
+            with suppress(OSError):
+                if os.path.samestat(descriptor.stat(), file) and descriptor.lstat().st_mode & stat.S_IWUSR:
+                    return True
+    return False
 
 
 def until_now(start: LoggedStart, writer: LogWriter) -> LoggedStart:

@@ -22,6 +22,7 @@ from recovery.cli import watch as watch_module
 from recovery.cli.main import run
 from recovery.cli.watch_view import State, View, one_line, to_json, view_lines
 from recovery.model import parse_version
+from recovery.mysqld.log_tail import LogTail
 from recovery.mysqld.start_progress import PhaseAhead, Progress, TimeLeft, Unit
 from recovery.mysqld.watched_log import RestartLoop
 
@@ -130,16 +131,15 @@ def once(*words: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
 def test_a_log_alone_shows_the_phase_of_its_last_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "error.log"
     log.write_text("".join(LINES_57[:APPLIED]))
-    for words in ((str(log),), ("--follow-log", str(log))):
-        code, text = once(*words, capsys=capsys)
-        assert code == State.PROGRESSING.value
-        assert text.startswith("progressing: validation: the server reads every file after redo; then ready")
+    code, text = once("--follow-log", str(log), capsys=capsys)
+    assert code == State.PROGRESSING.value
+    assert text.startswith("progressing: validation: the server reads every file after redo; then ready")
     log.write_text("".join(LINES_57[:APPLIED]) * 3)
-    code, text = once(str(log), capsys=capsys)
+    code, text = once("--follow-log", str(log), capsys=capsys)
     assert code == State.LOOP.value
     assert "third try since " in text
     log.write_text("".join(line for line in LINES_57 if "hutdown" not in line))
-    assert once(str(log), capsys=capsys)[0] == State.READY.value
+    assert once("--follow-log", str(log), capsys=capsys)[0] == State.READY.value
     log.write_text("".join(LINES_57))
     assert once(str(log), capsys=capsys) == (State.GONE.value, "gone: its process has ended\n")
 
@@ -151,10 +151,51 @@ def test_a_log_alone_that_is_not_written_any_more_is_stalled(
     log.write_text("".join(LINES_57[:APPLIED]))
     written_s = time.time() - 300
     os.utime(log, (written_s, written_s))
-    code, text = once(str(log), "--stall", "100", capsys=capsys)
+    code, text = once("--follow-log", str(log), "--stall", "100", capsys=capsys)
     assert code == State.STALLED.value
     assert "no progress for 5 min: no line was added to the log, and the process is not known here" in text
-    assert once(str(log), "--stall", "1e9", capsys=capsys)[0] == State.PROGRESSING.value
+    assert once("--follow-log", str(log), "--stall", "1e9", capsys=capsys)[0] == State.PROGRESSING.value
+
+
+def test_a_log_that_no_process_writes_is_of_a_server_that_is_gone(
+    servers: Callable[[list[int]], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    servers([])
+    log = tmp_path / "error.log"
+    log.write_text("".join(LINES_57[:APPLIED]))
+    text = "gone: its start was cut off in validation; no process of this host has its log open\n"
+    assert once(str(log), capsys=capsys) == (State.GONE.value, text)
+    with log.open("a"):  # such as what runs a container
+        assert once(str(log), capsys=capsys)[0] == State.PROGRESSING.value
+    log.write_text("".join(line for line in LINES_57 if "hutdown" not in line))
+    assert once(str(log), capsys=capsys) == (State.GONE.value, "gone: no process of this host has its log open\n")
+
+
+def test_a_rotated_log_is_followed(tmp_path: Path) -> None:
+    log = tmp_path / "error.log"
+    log.write_text("one\n")
+    with LogTail(log) as tail:
+        assert [line.text for line in tail.read()] == ["one"]
+        log.rename(tmp_path / "error.log.1")
+        assert tail.read() == []
+        log.write_text("two\n")
+        assert [line.text for line in tail.read()] == ["two"]
+        log.write_text("")
+        assert tail.read() == []
+        log.write_text("3\n")
+        assert [line.text for line in tail.read()] == ["3"]
+
+
+def test_a_pipe_that_is_never_empty_gets_a_look() -> None:
+    with subprocess.Popen(["yes"], stdout=subprocess.PIPE) as endless:
+        assert endless.stdout is not None
+        pipe = watch_module._Pipe(endless.stdout)  # type: ignore[arg-type]
+        assert endless.stdout.read(1) == b"y"
+        assert any(True for _ in pipe.read())
+        for _ in pipe.read():
+            pass
+        assert pipe.behind
+        endless.kill()
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\xff" * 100, b"a line\n"])
@@ -240,7 +281,7 @@ def test_what_cannot_be_read_is_refused(
     log.touch()
     for words in (
         (str(tmp_path / "none"),), ("--follow-log", str(tmp_path / "none")), ("--stall", "0"), ("--stall", "nan"),
-        ("a", "b"), ("1", "--follow-log", str(log)),
+        ("a", "b"), ("~nouser",), ("1", "--follow-log", str(log)),
     ):  # fmt: skip
         assert run(["watch", "--once", *words]) == 2
         error = capsys.readouterr().err
