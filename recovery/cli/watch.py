@@ -29,6 +29,7 @@ from recovery.mysqld.error_log import Milestone
 from recovery.mysqld.log_tail import LogTail
 from recovery.mysqld.running_server import (
     RunningServer,
+    greets,
     journal_of,
     look_at,
     running_servers,
@@ -140,14 +141,14 @@ class _Pipe:
         old: then the stamps tell when it was written."""
         begin_s = time.monotonic()
         while not self.ended and select.select([self.fd], [], [], 0)[0]:
-            if self.behind_since(begin_s):
-                return
             chunk = os.read(self.fd, _READ_BYTES)
             self.ended = not chunk
             *whole, self._rest = (self._rest + chunk).split(b"\n")
             now_s = self._read_s = time.monotonic()
             arrived_s = now_s if now_s - self._opened_s > _INTERVAL_S else None
             yield from ((_decoded(line), arrived_s, True) for line in whole)
+            if self.behind_since(begin_s):
+                return  # the log grows as fast as it is read
         self.behind = False
         if self.ended and self._rest:
             yield _decoded(self._rest), None, True
@@ -225,6 +226,8 @@ class Watched:
         self, server: RunningServer | None, source: _File | _Pipe | None, where: str, *, needs_writer: bool = False
     ) -> None:
         self.server, self.source, self.where = server, source, where
+        self.answer: bool | None = None
+        """Whether a ready server answers a new connection; None if it was not asked."""
         self.needs_writer = needs_writer
         """Whether the server is gone if no process of this host has its log open."""
         now_s, age_s = time.monotonic(), None if server is None else process_age_s(server.pid)
@@ -279,13 +282,14 @@ class Watched:
         else:
             idle_s = max(0.0, now_s - progress.progress_at_s)
         is_stopped = stat is not None and stat.state in ("T", "t")
+        hangs = progress.ready and (is_stopped or self.answer is False)
         is_cut = self.needs_writer and isinstance(self.source, _File) and self.source.has_no_writer()
         is_gone = stat is None if self.server is not None else self.log.ended or self._has_no_start() or is_cut
         waits = not is_gone and not progress.ready and (is_stopped or idle_s >= stalled_after_s)
         if is_gone:
             state = State.GONE
         elif progress.ready:
-            state = State.READY
+            state = State.STALLED if hangs else State.READY
         elif loop is not None:
             state = State.LOOP
         else:
@@ -302,7 +306,8 @@ class Watched:
             idle_s=idle_s,
             loop=None if is_gone else loop,
             limit=self._limit,
-            waits_for=self._waits_for() if waits else None,
+            waits_for=self._waits_for() if waits or (hangs and is_stopped) else None,
+            answer=None if is_gone or not progress.ready else self.answer,
             missing=self.missing,
             seconds_ahead=self.seconds_ahead,
             reason=self._reason(is_cut=is_cut) if is_gone else None,
@@ -454,6 +459,9 @@ def _look_once(watched: Watched, asked: _Asked) -> int:
         time.sleep(wait_s)
         wait_s = min(_LOOK_S, asked.stalled_after_s)
         watched.update()
+    if view.state is State.READY and watched.server is not None:
+        watched.answer = greets(watched.server.pid)
+        view = watched.view(asked.stalled_after_s)
     if not write_json(asked.json_to, f"{to_json(view, datetime.now(UTC))}\n"):
         print_line(one_line(view))
     return view.state.value

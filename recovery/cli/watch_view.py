@@ -51,6 +51,8 @@ class View:
     """Times of the phases in another session."""
     reason: str | None = None
     """Why the server ended."""
+    answer: bool | None = None
+    """Whether a ready server greets a new connection; None: it was not asked."""
 
 
 def view_lines(view: View) -> Iterator[str]:
@@ -108,14 +110,23 @@ def progress_text(view: View) -> str:
     if view.state is State.GONE:
         return view.reason or "its process has ended"
     if progress.phase is None:
-        return "ready for connections" if progress.ready else "no line of its log shows a phase yet"
+        if progress.ready:
+            return f"ready for connections{_answer_text(view)}"
+        return "no line of its log shows a phase yet"
     parts = [part for part in (_done_text(progress), _left_text(progress)) if part]
     if progress.total is None or progress.done is None:
         parts += [text for text in (_what_happens(view),) if text]
     ahead = [_ahead_text(one, view.seconds_ahead) for one in progress.ahead]
     text = f"{progress.phase}: {'; '.join(parts)}" if parts else progress.phase
+    text += _answer_text(view) if progress.ready else ""
     after = ["rows of open transactions are free"] if progress.ready else [*ahead, "ready"]
     return f"{text}; then {', '.join(after)}"
+
+
+def _answer_text(view: View) -> str:
+    if view.answer is None:
+        return ""
+    return "; it greets new connections, and was asked no query" if view.answer else "; it answers no new connection"
 
 
 def _done_text(progress: Progress) -> str:

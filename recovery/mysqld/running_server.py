@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import stat
 import subprocess
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +27,8 @@ _DEFAULTS_FILES = ("etc/my.cnf", "etc/mysql/my.cnf", "usr/etc/my.cnf")
 _CONTAINER = re.compile(r"(docker|libpod|cri-containerd|crio)[-/]([0-9a-f]{64})")
 _UNIT = re.compile(r"/([^/\n]+\.service)(?:/|$)", re.MULTILINE)
 _MAX_STACK_LINES = 3
+_GREETING_S = 5.0
+_LISTENS = "00010000"
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,41 @@ def sample_of(pid: int, at_s: float) -> ProcessSample | None:
     counted = process_io(pid) or {}
     io = {name: counted.get(name) for name in ("syscr", "rchar", "wchar", "read_bytes", "write_bytes")}
     return ProcessSample(at_s, **io, cpu_s=fields.cpu_ticks / TICKS_PER_S, state=fields.state)
+
+
+def greets(pid: int) -> bool | None:
+    """Returns whether a server greets a new connection to its socket, which needs no login; None if no socket of it is
+    seen. It is asked for no query."""
+    sockets = list(_listening_sockets(pid))
+    for path in sockets:
+        with suppress(OSError), socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(_GREETING_S)
+            try:
+                client.connect(str(path))
+                if client.recv(5):
+                    return True
+            except PermissionError:
+                return None
+    return False if sockets else None
+
+
+def _listening_sockets(pid: int) -> Iterator[Path]:
+    folder, opened = Path(f"/proc/{pid}"), set()
+    with suppress(OSError):
+        for descriptor in (folder / "fd").iterdir():
+            with suppress(OSError):
+                opened.add(str(descriptor.readlink()))
+    for line in (read_text(folder / "net" / "unix") or "").splitlines()[1:]:
+        fields = line.split(maxsplit=7)
+        # The X Plugin has a socket of its own, and waits for its client to begin.
+        if (
+            len(fields) == 8
+            and fields[3] == _LISTENS
+            and f"socket:[{fields[6]}]" in opened
+            and "mysqlx" not in fields[7]
+        ):
+            base = folder / "root" if fields[7].startswith("/") else folder / "cwd"
+            yield base / fields[7].lstrip("/")
 
 
 def what_it_waits_for(pid: int) -> str:

@@ -186,16 +186,17 @@ def test_a_rotated_log_is_followed(tmp_path: Path) -> None:
         assert [line.text for line in tail.read()] == ["3"]
 
 
-def test_a_pipe_that_is_never_empty_gets_a_look() -> None:
-    with subprocess.Popen(["yes"], stdout=subprocess.PIPE) as endless:
-        assert endless.stdout is not None
-        pipe = watch_module._Pipe(endless.stdout)  # type: ignore[arg-type]
-        assert endless.stdout.read(1) == b"y"
-        assert any(True for _ in pipe.read())
-        for _ in pipe.read():
-            pass
+def test_a_pipe_that_is_never_empty_gets_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch_module, "_INTERVAL_S", 0.0)
+    monkeypatch.setattr(watch_module, "_READ_BYTES", 4)
+    end, begin = os.pipe()
+    with os.fdopen(end, "rb") as stream:
+        with os.fdopen(begin, "wb") as writer:
+            writer.write(b"one\ntwo\n")
+        pipe = watch_module._Pipe(stream)
+        assert [text for text, _, _ in pipe.read()] == ["one"]
         assert pipe.behind
-        endless.kill()
+        assert [text for text, _, _ in pipe.read()] == ["two"]
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\xff" * 100, b"a line\n"])

@@ -13,8 +13,10 @@ from killed_starts import crashed_datadir
 from waiting import until
 
 from recovery.cli.main import run
+from recovery.linux.procfs import is_stopped
 from recovery.mysqld.launcher import Launch, RunDirs, environment, open_files_limit, prepare_command
 from recovery.mysqld.options import base_settings, experiment_settings, merge
+from recovery.mysqld.running_server import greets
 
 pytestmark = pytest.mark.real
 
@@ -62,9 +64,15 @@ def test_servers_that_follow_each_other_are_watched_until_one_is_ready(
             assert watcher.wait() == 0
         ready = json.loads(last)
         assert (ready["state"], ready["pid"]) == ("ready", server.pid)
+        capsys.readouterr()
+        assert run(["watch", "--once", str(server.pid)]) == 0
+        assert "it greets new connections" in capsys.readouterr().out
+        server.send_signal(signal.SIGSTOP)
+        until(lambda: is_stopped(server.pid), "the server to be stopped")
+        assert greets(server.pid) is False
+        assert run(["watch", "--once", str(server.pid)]) == 11
         server.kill()
         server.wait()
-        capsys.readouterr()
         assert run(["watch", "--once", str(log)]) == 3
     finally:
         server.kill()
