@@ -77,7 +77,7 @@ def test_most_changes_of_one_digit_are_noticed(checked: list[Checked]) -> None:
         ("docs/results/starts.md", "1.18 (1.03-1.35) times", "1.18 (1.03-1.36) times"),
         ("docs/results/starts.md", "0.48 +- 0.08 (0.40-0.57)", "0.48 +- 0.09 (0.40-0.57)"),
         ("docs/results/starts.md", "from 40.5 to 30.9 s", "from 40.5 to 31.9 s"),
-        ("docs/results/watch.md", "| recorded starts | 79 |", "| recorded starts | 78 |"),
+        ("docs/results/watch.md", "| recorded starts | 93 |", "| recorded starts | 92 |"),
         ("docs/results/estimate.md", "8 % (worst 246) |", "8 % (worst 247) |"),
         ("README.md", "| MySQL 8.0.31 | 102.6 s |", "| MySQL 8.0.31 | 103.6 s |"),
         ("README.md", "| 49 s (27-88) |", "| 59 s (46-77) |"),

@@ -32,11 +32,6 @@ ANSWERS: Mapping[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recovery.mysqld.pending_state.WATCHED_S", 0.0)
-
-
 class FakeCursor:
     def __init__(self, answers: Mapping[str, Any]) -> None:
         self._answers, self._rows = answers, list[tuple[object, ...]]()

@@ -48,7 +48,7 @@ def test_servers_that_follow_each_other_are_watched_until_one_is_ready(
 
             def seen(pid: int) -> bool:
                 assert watcher.stdout is not None
-                return json.loads(watcher.stdout.readline())["pid"] == pid
+                return bool(json.loads(watcher.stdout.readline())["pid"] == pid)
 
             for _ in range(3):
                 pid = server.pid
