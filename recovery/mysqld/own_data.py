@@ -199,7 +199,7 @@ def _examine(place: _Place, *, as_is: bool) -> OwnData:
     innodb = {name for name in map(_table_of_file, table_files) if not _OF_INDEX.match(name.rpartition("/")[2])}
     defined = {file.name.removesuffix(".frm"): engine for file in files if (engine := _engine_in_frm(file))}
     # From 8.0 on, the definition of a table of another engine is in a file .sdi, with a number in its name.
-    others = {file.name for file in files if file.name.endswith(".sdi") and "/" in file.name}
+    others = {file.name for file in files if file.name.endswith(".sdi") and _is_of_user(file.name)}
     tables = defined.keys() or innodb | others
     for file in files:
         if file.name.endswith(".ibd"):
@@ -238,15 +238,19 @@ def _table_of_file(name: str) -> str:
 
 
 def _is_table_file(name: str) -> bool:
+    return name.endswith(".ibd") and _is_of_user(name)
+
+
+def _is_of_user(name: str) -> bool:
+    """Returns whether a file is of a table in a schema of the user's, and not of an ALTER under way."""
     folder, _, file = name.rpartition("/")
-    return file.endswith(".ibd") and not file.startswith("#sql") and folder not in {"", *SYSTEM_SCHEMAS}
+    return not file.startswith("#sql") and folder not in {"", *SYSTEM_SCHEMAS}
 
 
 def _engine_in_frm(file: _File) -> bytes:
     """Returns the number of the engine in the definition of a table, which is a file of its own before MySQL 8.0; empty
     for a view, and for other files."""
-    folder, _, name = file.name.rpartition("/")
-    if not name.endswith(".frm") or name.startswith("#sql") or folder in SYSTEM_SCHEMAS:
+    if not file.name.endswith(".frm") or not _is_of_user(file.name):
         return b""
     header = _first_bytes(file.path)
     return header[3:4] if header[:2] == _FRM else b""
