@@ -31,6 +31,7 @@ from recovery.mysqld.running_server import (
     RunningServer,
     greets,
     journal_of,
+    log_without_server,
     look_at,
     running_servers,
     sample_of,
@@ -51,6 +52,8 @@ _INTERVAL_S, _SHORTEST_S = 1.0, 0.1
 _FIRST_LOOK_S, _LOOK_S = 0.1, 0.5
 """Times between two looks of `--once` at a process that has not moved yet."""
 _PLAIN_EVERY_S = 15.0
+_LONGEST_READ_S = 10.0
+"""Time for which `--once` reads a pipe that never pauses."""
 _TAIL_BYTES, _STARTS_BEFORE = 64 << 20, 200
 _TAIL_BYTES_ONCE, _STARTS_BEFORE_ONCE = 4 << 20, 12
 """How much of a log is read for the starts before the last one, and how many of them."""
@@ -334,7 +337,8 @@ class Watched:
         where = f" in {last.standing}" if last.standing else ""
         if is_cut and not self.log.ended:
             return f"its start was cut off{where}; no process of this host has its log open"
-        return f"its start ended{where}{f': {last.reason}' if last.reason else ''}"
+        reason = "; ".join(self.log.errors) if last.outcome == "failed" and self.log.errors else last.reason
+        return f"its start ended{where}{f': {reason}' if reason else ''}"
 
 
 class _NoServerError(Exception):
@@ -373,9 +377,10 @@ def _find_by_path(path: Path, asked: _Asked, stack: ExitStack) -> Watched:
 def _find_by_datadir(folder: Path, status: os.stat_result, asked: _Asked, stack: ExitStack) -> Watched:
     unseen = []
     for pid in running_servers():
-        datadir = look_at(pid).datadir
+        seen = look_at(pid)
+        datadir = seen.datadir
         if datadir is None:
-            unseen.append(str(pid))
+            unseen += [str(pid)] if seen.missing else []
             continue
         with suppress(OSError):
             if os.path.samestat(datadir.stat(), status):
@@ -385,13 +390,23 @@ def _find_by_datadir(folder: Path, status: os.stat_result, asked: _Asked, stack:
             f"no server is seen over {folder}, but this user may not see the data of process {', '.join(unseen)}",
             "run this as root or as the user of the server, or name the process",
         )
-    raise _NoServerError(f"no server runs over {folder}")
+    return _open_log_of_ended(folder, f"no server runs over {folder}", asked, stack)
+
+
+def _open_log_of_ended(folder: Path | None, what: str, asked: _Asked, stack: ExitStack) -> Watched:
+    """Returns the log of a server that is not there: it may have failed to start. Raises _NoServerError with `what` if
+    there is none."""
+    log = log_without_server(folder)
+    if log is None:
+        raise _NoServerError(f"{what}, and no log of one is found: name it, or pipe in the journal")
+    return _open_log_alone(log, asked, stack, needs_writer=True)
 
 
 def _find_starting(asked: _Asked, stack: ExitStack) -> Watched:
     found = [_open_server(pid, asked, stack) for pid in running_servers()]
     if not found:
-        raise _NoServerError("no mysqld or mariadbd runs on this host, as far as this user may see")
+        what = "no mysqld or mariadbd runs on this host, as far as this user may see"
+        return _open_log_of_ended(None, what, asked, stack)
     for watched in found:
         watched.update()
     starting = [watched for watched in found if watched.log.progress.ready_s is None]
@@ -449,9 +464,10 @@ def _look_once(watched: Watched, asked: _Asked) -> int:
     watched.update()
     if asked.like is not None:
         watched.seconds_ahead = _seconds_ahead(watched, asked)
+    until_s = time.monotonic() + _LONGEST_READ_S
     while isinstance(watched.source, _Pipe) and select.select([watched.source.fd], [], [], _INTERVAL_S)[0]:
         watched.update()
-        if watched.source.ended:
+        if watched.source.ended or time.monotonic() > until_s:
             break
     while (view := watched.view(asked.stalled_after_s)).state is State.PROGRESSING:
         if watched.has_moved(asked.stalled_after_s):

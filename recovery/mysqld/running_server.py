@@ -92,6 +92,21 @@ def look_at(pid: int) -> RunningServer:
     return RunningServer(pid, log, datadir, _redo_folder(given, root, datadir), tuple(missing))
 
 
+def log_without_server(datadir: Path | None) -> Path | None:
+    """Returns the newest error log in a data directory, or the one that the my.cnf of this host names; without a data
+    directory, in the one that it names. None if there is none that this user may read."""
+    given = _file_options(Path("/"), {})
+    folder = datadir or Path(given.get("datadir", "/var/lib/mysql"))
+    found = list[Path]()
+    with suppress(OSError):
+        found += folder.glob("*.err")
+    named = given.get("log-error")
+    if named and (datadir is None or given.get("datadir", "").rstrip("/") == str(datadir)):
+        found += [path for path in (folder / named, folder / f"{named}.err") if path.is_file()]
+    readable = [path for path in found if os.access(path, os.R_OK) and path.is_file()]
+    return max(readable, key=lambda path: path.stat().st_mtime, default=None)
+
+
 def sample_of(pid: int, at_s: float) -> ProcessSample | None:
     """Returns the counters of a process, or None once it has ended."""
     fields = process_stat(pid)

@@ -20,6 +20,7 @@ from recovery.analysis.phase_names import (
     JOIN,
     VALIDATION,
 )
+from recovery.mysqld.error_log import error_text, is_error
 from recovery.mysqld.json_log import usual_line
 from recovery.mysqld.log_analysis import LoggedStart, StartParser, process_id_in
 from recovery.mysqld.start_progress import StartProgress, Totals
@@ -101,6 +102,8 @@ class WatchedLog:
         """The first stamp of the last start."""
         self.has_start = False
         """Whether the log has a line of a start."""
+        self.errors: list[str] = []
+        """The first error of the last start, which usually gives the reason, and its last ones."""
         self.named: tuple[int, float] | None = None
         """The process id that the last start has logged, and when."""
 
@@ -126,8 +129,11 @@ class WatchedLog:
             if self._parser.start_line not in (None, before):
                 self.stamp, self._shift_s, self.has_start = None if stamp is None else stamp.text, None, True
                 self.named = None
+                self.errors.clear()
                 self._at_s = self._time_of(stamp, arrived_s)
                 self.progress = StartProgress(started_s=self._at_s, totals=Totals(totals.files))
+        if complete and is_error(line.message) and not line.message.endswith("Aborting"):
+            self.errors = [*self.errors[:1], *self.errors[1:][-1:], error_text(line.message)]
         self._at_s = max(self._at_s, self._time_of(stamp, arrived_s, complete=complete))
         if self.stamp is None and stamp is not None:
             self.stamp = stamp.text

@@ -268,10 +268,29 @@ def test_no_server_is_exit_code_3(
     servers([])
     assert once(capsys=capsys)[0] == State.GONE.value
     assert once("4000000", capsys=capsys) == (3, "gone: no mysqld or mariadbd has the process id 4000000\n")
-    assert once(str(tmp_path), capsys=capsys) == (3, f"gone: no server runs over {tmp_path}\n")
+    code, text = once(str(tmp_path), capsys=capsys)
+    assert (code, text.startswith(f"gone: no server runs over {tmp_path}, and no log of one is found")) == (3, True)
     code, text = once("4000000", "--json", capsys=capsys)
     assert (code, json.loads(text)["state"]) == (3, "gone")
     assert list(complaints(json.loads(text), SCHEMA, SCHEMA)) == []
+
+
+def test_a_server_that_did_not_start_is_found_by_its_log(
+    servers: Callable[[list[int]], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first error and the last ones are shown, of the last start in the newest log."""
+    servers([])
+    stamp = "2026-11-29T07:30:51.164225Z 0"
+    begin = f"{stamp} [Note] mysqld (mysqld 5.7.22) starting as process 11 ...\n"
+    errors = [f"{stamp} [ERROR] reason {number}\n" for number in range(6)]
+    (tmp_path / "old.err").write_text(f"{begin}{stamp} [ERROR] older\n{stamp} [ERROR] Aborting\n")
+    (tmp_path / "host.err").write_text(
+        f"{begin}{stamp} [ERROR] before\n{stamp} [ERROR] Aborting\n{begin}{''.join(errors)}{stamp} [ERROR] Aborting\n"
+    )
+    os.utime(tmp_path / "old.err", (1, 1))
+    code, text = once(str(tmp_path), capsys=capsys)
+    assert code == State.GONE.value
+    assert re.findall(r"\[ERROR\] (.*?)(?:;|\n)", text) == ["reason 0", "reason 4", "reason 5"]
 
 
 def test_what_cannot_be_read_is_refused(
