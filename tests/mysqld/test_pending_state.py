@@ -95,6 +95,17 @@ def test_pages_of_temporary_tables_do_not_count() -> None:
     assert (state.redo_bytes, state.reads_per_s, state.notes) == (800, 2000.0, ())
 
 
+@pytest.mark.parametrize(
+    ("version", "files"),
+    [
+        ("10.11.5-MariaDB", 3), ("10.11.7-MariaDB", 0), ("10.11.18-MariaDB", 0), ("11.2.6-MariaDB", 3),
+        ("11.4.5-MariaDB", 0),
+    ],
+)  # fmt: skip
+def test_files_that_a_start_does_not_open_do_not_count(version: str, files: int) -> None:
+    assert read({r".*innodb_sys_tablespaces": [(3, 400)]}, version=version).files == files
+
+
 def test_undo_logs_of_mariadb_do_not_count() -> None:
     old = {r".*innodb_sys_tablespaces": [(3, 400)]}
     state = read(old, version="10.11.5-MariaDB")
