@@ -72,10 +72,14 @@ def test_a_start_is_followed_until_it_is_ready_and_killed_ones_are_a_loop(
         assert once(process.pid)[0] == State.READY.value
 
 
-def test_mariadb_is_ready_until_it_is_killed(tmp_path: Path, once: Once) -> None:
+def test_mariadb_is_stalled_while_it_is_stopped_and_ready_until_it_is_killed(tmp_path: Path, once: Once) -> None:
     build, datadir = crashed_datadir("mariadb-10.11.5", tmp_path)
     log = tmp_path / "error.log"
     with stopped_at(READY, build, datadir, log) as process:
+        for target in (process.pid, log, datadir):
+            code, seen = once(target)
+            assert (code, seen["state"], seen["version"]) == (State.STALLED.value, "stalled", "mariadb-10.11.5")
+        process.send_signal(signal.SIGCONT)
         for target in (process.pid, log, datadir):
             code, seen = once(target)
             assert (code, seen["state"], seen["version"]) == (State.READY.value, "ready", "mariadb-10.11.5")
