@@ -65,7 +65,7 @@ class LogTail:
         for number in range(_MAX_CHUNKS):
             chunk = os.read(self._file, _CHUNK_BYTES)
             if not chunk and number == 0:
-                if not self._begins_anew():
+                if not self._was_rotated():
                     return lines
                 chunk = os.read(self._file, _CHUNK_BYTES)
             arrived_s, wall_s = time.monotonic(), time.time()
@@ -82,8 +82,8 @@ class LogTail:
         self.behind = True
         return lines
 
-    def _begins_anew(self) -> bool:
-        """Returns whether the log was rotated, and goes to the begin of what is there now."""
+    def _was_rotated(self) -> bool:
+        """Returns whether the log was rotated, and goes to the beginning of what is there now."""
         opened = os.fstat(self._file)
         if opened.st_size < os.lseek(self._file, 0, os.SEEK_CUR):
             os.lseek(self._file, 0, os.SEEK_SET)

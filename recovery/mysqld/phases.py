@@ -270,7 +270,7 @@ def current_phase(sightings: Sequence[Sighting], server: StartContext) -> str:
 
 
 def _skips_redo(server: StartContext) -> bool:
-    """Returns whether the server goes on to its files at once: after a crash with an empty redo log."""
+    """Returns whether the server reads its files at once, as it does after a crash with an empty redo log."""
     return server.file_access is FileAccess.UNLOGGED_AFTER_REDO and server.crashed and not server.has_redo
 
 

@@ -243,7 +243,7 @@ _RECENT_S = 20.0
 _MOST_OF_MEAN = 20.0
 """The recent rate is not taken to be lower than this share of the mean."""
 _CLEARLY = 2.0
-"""The factor by which the rate must have fallen to be told."""
+"""A rate that fell by this factor is named."""
 RESOLUTION_S = 1.0
 """The range is wider by this at both ends: the process is sampled once a second."""
 _QUIET_S = 60.0
@@ -256,7 +256,7 @@ _OTHER_READ_CALLS, _REDO_READ_BYTES = 200, 65536
 _OTHER_PAGES = 1000
 """What a server reads before it applies redo, besides the redo log."""
 REDO = (REDO_SCAN, REDO_APPLY)
-"""The phases whose time left is told together."""
+"""The phases of which one time left is shown."""
 _REDO_SETTLED_S = 1.0
 """Time of batches after which their rate is known."""
 _NO_PAGES_LEFT = 0.97

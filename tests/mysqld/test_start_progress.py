@@ -137,7 +137,7 @@ def test_a_range_covers_the_rate_of_the_last_seconds_and_tells_that_it_fell() ->
     assert now.fell_from == pytest.approx(84, abs=5)
     assert now.left_s is not None
     assert now.left_s.most_s > 5400 / 20
-    assert now.left_s.about_s == pytest.approx(5400 / 20, rel=0.1), "what is now likely goes on"
+    assert now.left_s.about_s == pytest.approx(5400 / 20, rel=0.1), "the rate of now is likely to stay"
     assert now.rate is not None
     assert now.left_s.least_s < 5400 / now.rate
 
