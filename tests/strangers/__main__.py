@@ -17,7 +17,7 @@ from strangers.servers import Templates
 
 
 def _chosen(arguments: argparse.Namespace) -> Iterator[cases.Case]:
-    draw = cases.draw_fast if arguments.fast else cases.draw
+    draw = cases.draw_fast if arguments.fast else cases.draw_long if arguments.long else cases.draw
     left = arguments.cases
     for seed in count(arguments.seed):
         if left == 0:
@@ -70,6 +70,7 @@ def main() -> int:
     run.add_argument("--folder", type=Path, default=Path("results/strangers"))
     run.add_argument("--minutes", type=float, default=None)
     run.add_argument("--fast", action="store_true", help="the small cases of the tests")
+    run.add_argument("--long", action="store_true", help="long starts: estimate, watch and analyze only")
     run.set_defaults(call=_run)
     printed = verbs.add_parser("report")
     printed.add_argument("folder", type=Path)

@@ -22,6 +22,7 @@ from strangers.servers import (
     Templates,
     busy_host,
     evict,
+    limit_reads,
     limited_reads,
 )
 
@@ -29,6 +30,11 @@ Json = dict[str, Any]
 # InnoDB's, with names that all four servers know.
 _POOLS = ("64M", "128M", "512M")
 _LOGS = ("48M", "256M")
+_LONG_POOLS = ("128M", "512M", "1G")
+_LONG_LOGS = ("96M", "256M", "512M")
+
+# Loads whose number of tables is not the same from one moment to the next.
+_CHANGING = ("alter", "index")
 
 # A case of a log has no load, but a shape.
 LOGS = "logs"
@@ -53,6 +59,8 @@ class Case:
     own_data_again: bool = False
     # Without the measurement of the storage, which takes 2 s.
     given_reads: int | None = None
+    # Reads a second from the middle of the start on, in place of `reads`: storage that changes its speed.
+    reads_later: int | None = None
     # `times`: estimate, watch and analyze; `own data`.
     checked: tuple[str, ...] = ("times", "own data")
 
@@ -68,7 +76,7 @@ class Case:
 
     @property
     def command(self) -> str:
-        fast = " --fast" if self.given_reads else ""
+        fast = " --fast" if self.given_reads else " --long" if self.checked == ("times",) else ""
         return f"python -m strangers run --seed {self.seed} --cases 1{fast}"
 
 
@@ -126,6 +134,41 @@ def draw_fast(seed: int, checked: tuple[str, ...] = ("times", "own data")) -> Ca
         own_data_again=False,
         given_reads=20_000,
         checked=checked,
+    )
+
+
+def draw_long(seed: int) -> Case:
+    """A case whose start takes seconds to a minute: many files, loads that leave much, often on slow storage.
+
+    Only times are checked."""
+    rng = random.Random(f"long {seed}")  # noqa: S311
+    version = VERSIONS[seed % len(VERSIONS)]
+    options = [
+        f"--innodb-buffer-pool-size={rng.choice(_LONG_POOLS)}",
+        f"--innodb-log-file-size={rng.choice(_LONG_LOGS)}",
+    ]
+    options += ["--log-bin=binlog", "--server-id=1"] if rng.random() < 0.25 else ["--skip-log-bin"]
+    if rng.random() < 0.5:
+        options.append(f"--innodb-io-capacity={rng.choice((200, 1000, 2000))}")
+    if version == "8.0.31" and rng.random() < 0.5:
+        options.append("--log-error-verbosity=3")
+    if version.startswith("mariadb-11"):
+        options.append("--skip-ssl")
+    reads = rng.choice((None, None, *(round(10 ** rng.uniform(2.7, 3.7)) for _ in range(3))))
+    return Case(
+        seed=seed,
+        version=version,
+        kind="many",
+        load=rng.choice([load for load in loads.LOADS if load != "none"]),
+        size=rng.choice((1_500, 1_500, 1_500, 20_000)),
+        rows=rng.choice((20_000, 60_000, 120_000)),
+        clients=rng.choice((1, 4, 8)),
+        load_s=rng.uniform(1, 15),
+        reads=reads,
+        busy=rng.choice((0, 0, 0, 1, 2)),
+        options=tuple(options),
+        reads_later=None if reads is None or rng.random() < 0.75 else rng.choice((reads // 4, reads * 4)),
+        checked=("times",),
     )
 
 
@@ -232,7 +275,7 @@ def _kill(case: Case, server: Server, folder: Path, record: Json) -> None:
     ended = threading.Event()
     with loads.running(server, case.load, case.rows, case.clients, case.seed, ended):
         ended.wait(case.load_s)
-        truth = directories.truth_of(server) if case.load not in ("alter", "index") else None
+        truth = directories.truth_of(server) if case.load not in _CHANGING else None
         ended.set()
         server.kill()
     server.datadir.rename(folder / "killed")
@@ -249,28 +292,39 @@ def _kill_and_start(case: Case, server: Server, folder: Path, record: Json) -> N
         with _timed(record, "estimate"):
             record["estimate"], problems = checks.estimate(folder, server.socket, case.given_reads)
         record["problems"] += problems
+        if "own data" not in case.checked:
+            server.kill()
         ended.set()
-        truth = directories.truth_of(server) if case.load not in ("alter", "index") else None
+        truth = directories.truth_of(server) if "own data" in case.checked and case.load not in _CHANGING else None
         server.kill()
-    record["load_errors"] = load.errors
+    record["load_errors"] = load.errors[:20]
     record["files"] = directories.files_of(server.datadir)
     if "own data" in case.checked:
         shutil.copytree(server.datadir, folder / "killed")
     evict(server.datadir)
     pid = server.spawn()
     watching = checks.Watching(folder, pid)
+    later = threading.Timer(record["estimate"].get("about", 2) / 2, _change_speed, (case, server))
+    later.start()
     try:
         record["start_s"] = server.wait_ready()
         ready_at = time.time()
         record["looks"], problems = watching.finish(ready_at)
     finally:
+        later.cancel()
         watching.stop()
     record["problems"] += problems
-    record["truth"] = asdict(truth or directories.truth_of(server))
+    if "own data" in case.checked:
+        record["truth"] = asdict(truth or directories.truth_of(server))
     record["lost"] = load.lost(server)
     record["analyze"], problems = checks.analyze(folder, server.log, record["start_s"], _kinds(case))
     record["problems"] += problems
     server.kill()
+
+
+def _change_speed(case: Case, server: Server) -> None:
+    if server.group is not None and case.reads_later is not None:
+        limit_reads(server.group, server.datadir, case.reads_later)
 
 
 def _kinds(case: Case) -> tuple[str, ...]:

@@ -80,7 +80,8 @@ def estimate(folder: Path, socket: Path, reads: int | None) -> tuple[Json, list[
     """Ask before the kill: low, about, high and the parts; no answer is a problem."""
     begun = time.monotonic()
     asked = ["estimate", "--socket", str(socket), *([] if reads is None else ["--reads", str(reads)])]
-    done = tool(folder, *asked, "--openmetrics", "-")
+    stored = folder / "estimate.json"
+    done = tool(folder, *asked, "--openmetrics", "-", "--json", str(stored))
     problems = traceback_in("estimate", done.stderr)
     answer: Json = {"took_s": time.monotonic() - begun, "parts": {}, "words": done.stderr.strip()[:600]}
     for line in done.stdout.splitlines():
@@ -97,6 +98,7 @@ def estimate(folder: Path, socket: Path, reads: int | None) -> tuple[Json, list[
     answer.update(low=answer.pop("low_seconds"), about=answer.pop("seconds"), high=answer.pop("high_seconds"))
     if not 0 < answer["low"] <= answer["about"] <= answer["high"]:
         problems.append(f"estimate: {answer['low']} to {answer['high']} does not contain {answer['about']}")
+    answer["state"] = json.loads(stored.read_text())
     total = sum(answer["parts"].values())
     if abs(total - answer["about"]) > 0.02 * answer["about"] + 0.01:
         problems.append(f"estimate: the parts add up to {total:.2f} s, not {answer['about']:.2f} s")

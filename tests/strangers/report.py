@@ -43,6 +43,7 @@ def _groups(records: list[Json]) -> dict[str, Callable[[Json], str]]:
         "load": lambda record: record["case"]["load"],
         "directory": lambda record: record["case"]["kind"],
         "storage": lambda record: "limited" if record["case"]["reads"] else "unlimited",
+        "files": lambda record: "many files" if record["case"]["size"] >= 1_500 else "few files",
         "host": lambda record: "busy" if record["case"]["busy"] else "idle",
         "all": lambda record: "all",
     }
@@ -50,7 +51,11 @@ def _groups(records: list[Json]) -> dict[str, Callable[[Json], str]]:
 
 def estimates(records: Iterable[Json]) -> str:
     """Hits, width of the range and error of the estimates of these records."""
-    told = [(record["estimate"], record["start_s"]) for record in records if "about" in record.get("estimate", {})]
+    told = [
+        (record["estimate"], record["start_s"])
+        for record in records
+        if "about" in record.get("estimate", {}) and not record["case"].get("reads_later")
+    ]
     if not told:
         return "no estimate"
     inside = sum(answer["low"] <= truth <= answer["high"] for answer, truth in told)

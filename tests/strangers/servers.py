@@ -217,8 +217,7 @@ def limited_reads(name: str, folder: Path, per_second: int | None) -> Iterator[P
     group = BLKIO / name
     group.mkdir()
     try:
-        device = folder.stat().st_dev
-        (group / "blkio.throttle.read_iops_device").write_text(f"{os.major(device)}:{os.minor(device)} {per_second}")
+        limit_reads(group, folder, per_second)
         yield group
     finally:
         until = time.monotonic() + 10
@@ -227,6 +226,11 @@ def limited_reads(name: str, folder: Path, per_second: int | None) -> Iterator[P
                 group.rmdir()
                 break
             time.sleep(0.05)
+
+
+def limit_reads(group: Path, folder: Path, per_second: int) -> None:
+    device = folder.stat().st_dev
+    (group / "blkio.throttle.read_iops_device").write_text(f"{os.major(device)}:{os.minor(device)} {per_second}")
 
 
 @contextmanager
