@@ -36,7 +36,7 @@ class Scene:
         made = Server(build or self.build, at / "d", ("--skip-log-bin", *options))
         self.servers.append(made)
         if not made.datadir.exists():
-            self.templates.copy(self.build, (), made.datadir)
+            self.templates.copy(made.build, (), made.datadir)
         return made
 
     def crash(self, server: Server, schema: str = "a") -> None:
@@ -149,15 +149,18 @@ def quiet(scene: Scene) -> None:
 
 def upgrade(scene: Scene) -> None:
     """A newer server over an older one's directory."""
-    newer = {"8.0.15": "8.0.31", "mariadb-10.11.5": "mariadb-11.4.5"}.get(scene.build.version)
-    server = scene.server()
+    older = OLDER.get(scene.build.version, scene.build.version)
+    server = scene.server(build=Build.find(older))
     server.start(durable=False)
     server.shut_down()
-    if newer is not None:
-        server = scene.server(build=Build.find(newer))
-    server.start(durable=False)
-    server.shut_down()
-    scene.logs, scene.kinds = [server.log], ["clean", "clean"]
+    for _ in range(2):
+        server = scene.server()
+        server.start(durable=False)
+        server.shut_down()
+    scene.logs, scene.kinds = [server.log], ["clean"] * 3
+
+
+OLDER = {"8.0.31": "8.0.15", "mariadb-11.4.5": "mariadb-10.11.5"}
 
 
 SHAPES: dict[str, Callable[[Scene], None]] = {
@@ -189,6 +192,10 @@ def check(scene: Scene, shape: str) -> tuple[Json, list[str]]:
                 problems.append(f"logs: {shape}: start {number} is {start['outcome']}, and it became ready")
             if kind != "any" and start["kind"] not in (kind, *_silent(scene)):
                 problems.append(f"logs: {shape}: start {number} is {start['kind']}, and it was {kind}")
+    upgrades = [any("upgrade" in phase for phase in start.get("seconds") or {}) for start in starts]
+    is_upgrade = shape == "upgrade" and scene.build.version == "8.0.31"
+    if upgrades != [is_upgrade and number == 1 for number in range(len(starts))]:
+        problems.append(f"logs: {shape}: upgrades named: {upgrades}")
     words = tool(scene.folder, "analyze", *map(str, scene.logs))
     problems += traceback_in("logs", words.stderr)
     if shape in ("galera", "container") and "limit" in words.stdout.lower():
