@@ -85,11 +85,17 @@ def _part_of_what_happens(phase: str, version: Version | None, crashed: bool | N
         return _CHECKS[crashed]
     if phase == INNODB_INITIALIZATION:
         return _INITIALIZES[crashed]
+    if phase == REST_TO_READY and _makes_tls_key(version):
+        return "makes a TLS key unless it has ssl_cert or ssl=OFF"
     if version is not None and can(version, "data_dictionary"):
         return "opens its dictionary" if phase == DICTIONARY else _DOES.get(phase)
     if phase == REDO_SCAN and version is not None and can(version, "redo_names_files"):
         return "reads the redo log, and opens and reads the files that it names"
     return _DOES.get(phase)
+
+
+def _makes_tls_key(version: Version | None) -> bool:
+    return version is not None and can(version, "makes_tls_key")
 
 
 def is_upgrade(phase: str) -> bool:
@@ -134,9 +140,12 @@ _ADVICE = {
 """The sections of docs/shorten.md about phases. The other phases share one."""
 
 
-def advice_on(phase: str) -> str:
+def advice_on(phase: str, version: Version | None = None) -> str:
     """Returns the command that prints what shortens a phase; of phases that the log joins, all sections."""
-    sections = dict.fromkeys(_ADVICE.get(part, "other-phases") for part in phase.split(JOIN))
+    sections = dict.fromkeys(
+        "tls-key" if part == REST_TO_READY and _makes_tls_key(version) else _ADVICE.get(part, "other-phases")
+        for part in phase.split(JOIN)
+    )
     return " ".join(["recovery docs", *(f"shorten#{section}" for section in sections)])
 
 

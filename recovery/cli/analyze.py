@@ -26,7 +26,7 @@ from recovery.analysis.phase_names import (
 from recovery.cli.options import table_option
 from recovery.cli.output import write_json
 from recovery.errors import InterruptedByUserError, UsageError, escape_control
-from recovery.model import Table, can, parse_version
+from recovery.model import Table, Version, can, parse_version
 from recovery.mysqld.error_log import error_text
 from recovery.mysqld.log_analysis import LoggedStart, open_log, starts_in
 from recovery.mysqld.log_writer import LogWriter, find_log_writer, until_now
@@ -277,7 +277,7 @@ def _slowest_sentence(starts: Sequence[LoggedStart]) -> str:
     phase = max(seconds, key=lambda name: seconds[name])
     does = what_happens_in(
         phase,
-        parse_version(slow.version) if slow.version else None,
+        _version_of(slow),
         crashed={"crash": True, "clean": False, "initialize": False}.get(slow.kind),
     )
     why = f": {slow.version or 'the server'} {does}" if does else ""
@@ -322,12 +322,16 @@ def _advice_of(starts: Sequence[LoggedStart]) -> str | None:
     if not starts or starts[-1].outcome == "failed":
         return None
     if starts[-1].outcome in _UNFINISHED:
-        return advice_on(starts[-1].phase) if starts[-1].phase else None
+        return advice_on(starts[-1].phase, _version_of(starts[-1])) if starts[-1].phase else None
     slow = max(
         (start for start in starts if start.outcome not in _UNFINISHED), key=lambda start: start.startup_s or 0.0
     )
     seconds = seconds_by_name(slow.phases)
-    return advice_on(max(seconds, key=lambda name: seconds[name])) if seconds else None
+    return advice_on(max(seconds, key=lambda name: seconds[name]), _version_of(slow)) if seconds else None
+
+
+def _version_of(start: LoggedStart) -> Version | None:
+    return parse_version(start.version) if start.version else None
 
 
 def _duration_text(start: LoggedStart) -> str:

@@ -726,3 +726,17 @@ def open_files(pid: int) -> set[str]:
         with suppress(OSError):
             names.add(str(link.readlink()))
     return names
+
+
+def test_a_start_that_makes_a_tls_key_says_so() -> None:
+    """A real one: nothing is written while the key is made."""
+    page = logs_page([AnalyzedLog("log", tuple(starts(
+        "2026-11-29  9:14:36 0 [Note] Starting MariaDB 11.4.5-MariaDB source revision 07711 as process 4711",
+        "2026-11-29  9:14:37 0 [Note] InnoDB: Starting crash recovery from checkpoint LSN=46316",
+        "2026-11-29  9:14:37 0 [Note] InnoDB: log sequence number 47791; transaction id 15",
+        "2026-11-29  9:14:37 0 [Note] Crash table recovery finished.",
+        "2026-11-29  9:14:57 0 [Note] mariadbd: Event Scheduler: Loaded 0 events",
+        "2026-11-29  9:14:57 0 [Note] /usr/sbin/mariadbd: ready for connections.",
+    )))])  # fmt: skip
+    assert "95 % rest to ready: mariadb-11.4.5 makes a TLS key" in page
+    assert "recovery docs shorten#tls-key" in page

@@ -478,3 +478,8 @@ def test_the_split_of_published_starts_is_their_authors() -> None:
         assert [seconds[name] for name in phases] == pytest.approx(split, abs=1.0)
         assert [phase.name for phase in start.phases if phase.estimated] == ["dictionary read", "file check"]
     assert len(blocks) == 8
+
+
+def test_the_rest_of_a_start_of_mariadb_11_4_is_its_tls_key() -> None:
+    assert "TLS key" in (what_happens_in("rest to ready", parse_version("mariadb-11.4.5"), crashed=True) or "")
+    assert what_happens_in("rest to ready", parse_version("mariadb-10.11.5"), crashed=True) is None
