@@ -48,6 +48,7 @@ class Log:
     never_says: tuple[str, ...] = ()
     # The exit code of `recovery watch --once --follow-log` for the last file.
     follow: tuple[int, ...] = ()
+    watch_says: tuple[str, ...] = ()
     watch_never_says: tuple[str, ...] = ()
     # What fails: the test, and why.
     failing: dict[str, str] = field(default_factory=dict)
@@ -144,6 +145,220 @@ LOGS = (
         never_says=(RAISE_THE_LIMIT, "before it was ready", "loop"),
         follow=(READY,),
     ),
+    Log(
+        ("redo-size-55.log",),
+        (
+            Start(False, 0, reason="ib_logfile0 is of different size"),
+            Start(True, 19, "5.5.31", "crash", {"discovery": 12}),
+        ),
+        within_s=1,
+        never_says=(RAISE_THE_LIMIT,),
+        follow=(READY,),
+        failing={"starts": "the line with the cause has no stamp, and the reason is a line that follows from it"},
+    ),
+    Log(
+        ("galera-lost-position.log",),
+        (Start(False, 6, "mariadb-10.1.33", "position", reason="Unable to lock ./ibdata1"),),
+        within_s=1,
+        never_says=(RAISE_THE_LIMIT,),
+        follow=(GONE,),
+        failing={
+            "starts": "mysqld_safe says that this was to recover the position, and the pass counts as a start",
+            "seconds": "the server tried to lock a file for six seconds, and 0 s are said",
+        },
+    ),
+    Log(
+        ("galera-recovery-then-start.log",),
+        (
+            Start(False, 61, "mariadb-10.4.21", "position", {"redo scan": 49, "redo apply": 11}),
+            Start(True, 7, "mariadb-10.4.21", None, {}, ("redo",)),
+        ),
+        within_s=1,
+        never_says=(RAISE_THE_LIMIT, "before it was ready"),
+        follow=(READY,),
+    ),
+    Log(
+        ("galera-sst-joiner.log",),
+        (Start(True, 1077, "mariadb-10.6.12", None, {"process start": 2}),),
+        within_s=1,
+        says=("(?i)state transfer|SST",),
+        never_says=(RAISE_THE_LIMIT, "reads its options"),
+        follow=(READY,),
+        failing={
+            "phases": "18 minutes of a state transfer are called process start",
+            "words": "the server is said to read its options, while the cluster sends it all data",
+        },
+    ),
+    Log(
+        ("upgrade-57-80.log",),
+        (Start(True, 168.2, "8.0.36", None, {"dictionary upgrade": 131.6, "server upgrade": 28.3}, ("file check",)),),
+        says=("shorten#upgrade",),
+        never_says=(RAISE_THE_LIMIT, "shorten#file-check"),
+        # It was shut down half an hour later.
+        follow=(GONE,),
+        watch_never_says=("its start ended",),
+        failing={
+            "phases": "the upgrade of 5.7's dictionary has lines of its own, and counts as reading and checking files",
+            "words": "there is advice about files for a step that happens once",
+        },
+    ),
+    Log(
+        ("upgrade-57-80-refused.log",),
+        (
+            Start(False, 1.02, "8.0.34", reason="Upgrade is not supported after a crash"),
+            Start(False, 1.02, "8.0.34", reason="Upgrade is not supported after a crash"),
+        ),
+        never_says=(RAISE_THE_LIMIT,),
+        follow=(GONE,),
+        watch_says=("Upgrade is not supported after a crash",),
+    ),
+    Log(
+        ("upgrade-80-verbosity-2.log",),
+        (Start(True, 47.5, "8.0.33", None, {"innodb initialization": 10.4, "server upgrade": 30.0}),),
+        says=("shorten#upgrade",),
+        never_says=(RAISE_THE_LIMIT,),
+        follow=(READY,),
+    ),
+    Log(
+        ("verbosity-3-crash.log",),
+        (
+            Start(
+                True,
+                65.0,
+                "8.0.29",
+                "crash",
+                {"directory listing": 3, "file scan": 18, "redo scan": 5.2, "redo apply": 6.5, "dictionary read": 8},
+                ("innodb initialization", "+"),
+            ),
+        ),
+        never_says=(RAISE_THE_LIMIT, "log_error_verbosity"),
+        follow=(READY,),
+    ),
+    Log(
+        ("two-servers.log",),
+        (
+            Start(True, 12.0, "5.7.29", "crash", {"redo apply": 2.0, "validation": 8.1}),
+            Start(True, 9, "mariadb-10.3.22", "crash", {"redo scan": 6}),
+        ),
+        within_s=1,
+        never_says=(RAISE_THE_LIMIT, "killed the server"),
+        follow=(READY,),
+        failing={
+            "starts": "lines of two servers alternate, and each change counts as a start that was cut off",
+            "seconds": "lines of two servers alternate, and each change counts as a start that was cut off",
+            "phases": "lines of two servers alternate, and each change counts as a start that was cut off",
+            "words": "no server was killed, and a limit is said to have killed two",
+        },
+    ),
+    Log(
+        ("two-servers-one-after-the-other.log",),
+        (Start(True, 1.0, "5.7.31", "clean"), Start(True, 34.0, "5.7.30", "crash", {"validation": 30.0})),
+        never_says=(RAISE_THE_LIMIT,),
+        follow=(READY,),
+    ),
+    Log(
+        ("compose-two-databases.log",),
+        (Start(True, 22.5, "8.0.35", None, {"innodb initialization": 21.0}), Start(True, 5.0, "8.0.34")),
+        never_says=(RAISE_THE_LIMIT, "killed the server"),
+        follow=(READY,),
+        failing={
+            "starts": "the prefixes name two servers, and their lines are taken for those of one",
+            "seconds": "the prefixes name two servers, and their lines are taken for those of one",
+            "phases": "the prefixes name two servers, and their lines are taken for those of one",
+            "words": "no server was killed, and a limit is said to have killed one",
+        },
+    ),
+    Log(
+        ("rotated-within.log.1", "rotated-within.log"),
+        (Start(True, 120.0, "5.7.34", "crash", {"redo apply": 20.0, "validation": 80.0}),),
+        never_says=(RAISE_THE_LIMIT, "not ready"),
+        follow=(READY,),
+        failing={
+            "starts": "the two halves of a start in two files are not put together",
+            "seconds": "the two halves of a start in two files are not put together",
+            "phases": "the two halves of a start in two files are not put together",
+            "words": "the start is said not to be ready, and the next file has its ready line",
+        },
+    ),
+    Log(
+        # As `error.log*` sorts them.
+        ("rotated-within.log", "rotated-within.log.1"),
+        (Start(True, 120.0, "5.7.34", "crash", {"redo apply": 20.0, "validation": 80.0}),),
+        never_says=(RAISE_THE_LIMIT, "not ready"),
+        failing={
+            "starts": "the two halves of a start in two files are not put together",
+            "seconds": "the two halves of a start in two files are not put together",
+            "phases": "the two halves of a start in two files are not put together",
+            "words": "the start is said not to be ready, and the other file has its ready line",
+        },
+    ),
+    Log(
+        ("disk-full-57.log",),
+        (Start(False, 0.7, "5.7.23", reason="disk is not full or a disk quota|No space left"),),
+        never_says=(RAISE_THE_LIMIT,),
+        follow=(GONE,),
+        watch_says=("disk is not full|No space left",),
+    ),
+    Log(
+        ("disk-full-waits-56.log",),
+        (Start(False, 609, "5.6.30", "crash", {"discovery": 6}),),
+        within_s=1,
+        says=("Disk is full|No space left",),
+        never_says=(RAISE_THE_LIMIT, "what shortens it"),
+        follow=NOT_OVER,
+        watch_says=("Disk is full|No space left",),
+        failing={
+            "words": "the server waits for space on the disk, and the text says what shortens a start",
+            "watch": "the server waits for space on the disk, and that is not said",
+        },
+    ),
+    Log(
+        ("permission-80.log",),
+        (
+            Start(False, 0.01, "8.0.34", reason="ibdata1' must be writable"),
+            Start(False, 0.01, "8.0.34", reason="ibdata1' must be writable"),
+        ),
+        never_says=(RAISE_THE_LIMIT,),
+        follow=(GONE,),
+        watch_says=("must be writable",),
+    ),
+    Log(
+        ("permission-maria.log",),
+        (Start(False, 1, "mariadb-10.6.7", reason="Permission denied|must be writable"),),
+        within_s=1,
+        never_says=(RAISE_THE_LIMIT,),
+        follow=(GONE,),
+        watch_says=("Permission denied|must be writable",),
+    ),
+    Log(
+        ("ibdata-size-56.log",),
+        (Start(False, 0, "5.6.38", reason="ibdata1 is of a different size"),),
+        within_s=1,
+        never_says=(RAISE_THE_LIMIT, "run mysql_upgrade"),
+        follow=(GONE,),
+        watch_says=("ibdata1 is of a different size",),
+        failing={
+            "starts": "the first error is no cause: a server goes on without mysql.plugin",
+            "words": "mysql_upgrade cannot help a server that refuses the size of ibdata1",
+            "watch": "the size of ibdata1 is not among the errors",
+        },
+    ),
+    Log(
+        ("no-user-table-maria.log",),
+        (Start(False, 3, "mariadb-10.3.17", "crash", reason=r"mysql\.(user|servers)' doesn't exist"),),
+        within_s=1,
+        never_says=(RAISE_THE_LIMIT,),
+        follow=(GONE,),
+        watch_says=(r"mysql\.user' doesn't exist",),
+        failing={"starts": "the first error is no cause: a server goes on without some plugins"},
+    ),
+    Log(
+        ("no-user-table-80.log",),
+        (Start(False, 2.1, "8.0.28", reason=r"mysql\.(user|component)' doesn't exist"),),
+        never_says=(RAISE_THE_LIMIT,),
+        follow=(GONE,),
+        watch_says=(r"mysql\.user' doesn't exist",),
+    ),
 )
 
 
@@ -213,6 +428,8 @@ def test_watch_says_where_the_last_start_stands(log: Log, capsys: pytest.Capture
     code = run(["watch", "--once", "--follow-log", str(FOLDER / log.files[-1])])
     text = " ".join(capsys.readouterr().out.split())
     assert not log.follow or code in log.follow, text
+    for pattern in log.watch_says:
+        assert re.search(pattern, text), text
     for pattern in log.watch_never_says:
         assert not re.search(pattern, text), text
 
