@@ -517,6 +517,83 @@ LOGS = (
         never_says=(RAISE_THE_LIMIT,),
         follow=(READY,),
     ),
+    Log(
+        ("pasted-quote.log",),
+        (Start(True, 480.4, "8.0.22", None, {"innodb initialization": 400.0}),),
+        never_says=(RAISE_THE_LIMIT,),
+        follow=(READY,),
+    ),
+    Log(
+        ("grep-numbers.log",),
+        (Start(True, 50.0, "5.7.40", "crash", {"redo apply": 4.0, "validation": 40.0}),),
+        never_says=(RAISE_THE_LIMIT,),
+        follow=(READY,),
+    ),
+    Log(
+        ("snipped.log",),
+        (Start(True, 201.0, "5.7.30", "crash", {"redo apply": 2.0}), Start(False, version="5.7.30")),
+        never_says=(RAISE_THE_LIMIT, "kill"),
+        follow=NOT_OVER,
+    ),
+    Log(
+        ("timestamps-system-dst.log",),
+        # The stamps have their zones.
+        (Start(True, 20.0, "8.0.19"), Start(True, 42.0, "8.0.19")),
+        never_says=(RAISE_THE_LIMIT,),
+        follow=(READY,),
+    ),
+    Log(
+        ("ntp-step-back.log",),
+        # 9.0 s before the clock was set, 1.1 s after it.
+        (Start(True, 10.1, "8.0.34", or_unknown=True),),
+        never_says=(RAISE_THE_LIMIT, "0.00 ready", "too few timestamps"),
+        follow=(READY,),
+        failing={
+            "seconds": "the clock was set back, and 0 s stand where nothing is known",
+            "words": "every line has a stamp, and the log is said to have too few; the table has 0.00 s",
+        },
+    ),
+    Log(
+        ("no-clock-at-boot.log",),
+        # A small computer gets its time from the network.
+        (Start(True, 7, "mariadb-10.11.4", "crash", or_unknown=True),),
+        within_s=1,
+        never_says=(RAISE_THE_LIMIT, "208289.7 hours"),
+        follow=(READY,),
+        failing={
+            "seconds": "23 years are counted as redo scan",
+            "words": "a start is said to take 208289.7 hours",
+        },
+    ),
+    Log(
+        ("compose-colours.log",),
+        (Start(True, 9.2, "8.4.0", None, {"innodb initialization": 8.0}),),
+        within_s=0.25,
+        never_says=(RAISE_THE_LIMIT,),
+        follow=(READY,),
+    ),
+    Log(
+        ("docker-t-local.log",),
+        (Start(True, 9, "mariadb-10.8.3", "crash", {"redo scan": 5, "redo apply": 2}),),
+        within_s=1,
+        never_says=(RAISE_THE_LIMIT,),
+        follow=(READY,),
+    ),
+    Log(
+        ("ready-in-two-maria.log",),
+        (Start(True, 16, "mariadb-10.9.4", "crash", {"redo scan": 12, "redo apply": 2}),),
+        within_s=1,
+        never_says=(RAISE_THE_LIMIT, "before it was ready"),
+        # It was shut down half an hour later.
+        follow=(GONE,),
+        watch_never_says=("its start ended",),
+    ),
+    Log(
+        ("ready-then-oom.log",),
+        (Start(True, 7.5, "8.0.38"), Start(True, 8.0, "8.0.38")),
+        never_says=(RAISE_THE_LIMIT, "before it was ready"),
+        follow=(READY,),
+    ),
 )
 
 
