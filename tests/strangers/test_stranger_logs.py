@@ -207,8 +207,8 @@ LOGS = (
     Log(
         ("upgrade-57-80-refused.log",),
         (
-            Start(False, 1.02, "8.0.34", reason="Upgrade is not supported after a crash"),
-            Start(False, 1.02, "8.0.34", reason="Upgrade is not supported after a crash"),
+            Start(False, 1.02, "8.0.39", reason="Upgrade is not supported after a crash"),
+            Start(False, 1.02, "8.0.39", reason="Upgrade is not supported after a crash"),
         ),
         never_says=(RAISE_THE_LIMIT,),
         follow=(GONE,),
@@ -216,7 +216,7 @@ LOGS = (
     ),
     Log(
         ("upgrade-80-verbosity-2.log",),
-        (Start(True, 47.5, "8.0.33", None, {"innodb initialization": 10.4, "server upgrade": 30.0}),),
+        (Start(True, 48.5, "8.0.35", None, {"innodb initialization": 10.4, "server upgrade": 30.0}),),
         says=("shorten#upgrade",),
         never_says=(RAISE_THE_LIMIT,),
         follow=(READY,),
@@ -334,7 +334,7 @@ LOGS = (
     ),
     Log(
         ("ibdata-size-56.log",),
-        (Start(False, 0, "5.6.38", reason="ibdata1 is of a different size"),),
+        (Start(False, 0, "5.6.41", reason="ibdata1 is of a different size"),),
         within_s=1,
         never_says=(RAISE_THE_LIMIT, "run mysql_upgrade"),
         follow=(GONE,),
@@ -347,7 +347,7 @@ LOGS = (
     ),
     Log(
         ("no-user-table-maria.log",),
-        (Start(False, 3, "mariadb-10.3.17", "crash", reason=r"mysql\.(user|servers)' doesn't exist"),),
+        (Start(False, 3, "mariadb-10.3.18", "crash", reason=r"mysql\.(user|servers)' doesn't exist"),),
         within_s=1,
         never_says=(RAISE_THE_LIMIT,),
         follow=(GONE,),
@@ -497,7 +497,7 @@ LOGS = (
     ),
     Log(
         ("ibdata-size-maria.log",),
-        (Start(False, 1, "mariadb-10.5.8", reason="different size|smaller than expected"),),
+        (Start(False, 1, "mariadb-10.5.13", reason="different size|smaller than expected"),),
         within_s=1,
         never_says=(RAISE_THE_LIMIT,),
         follow=(GONE,),
