@@ -186,6 +186,37 @@ def test_a_rotated_log_is_followed(tmp_path: Path) -> None:
         assert [line.text for line in tail.read()] == ["3"]
 
 
+@pytest.mark.parametrize("begin", [0, 8])
+def test_a_log_that_was_truncated_and_has_outgrown_what_was_read_is_read_anew(begin: int, tmp_path: Path) -> None:
+    """As copytruncate of logrotate does, under a server that appends."""
+    log = tmp_path / "error.log"
+    log.write_text("a line\n" * 100)
+    with LogTail(log, begin=begin) as tail:
+        if not begin:
+            assert len(tail.read()) == 100
+        log.write_text("".join(f"another {number}\n" for number in range(500)))
+        assert [line.text for line in tail.read()] == [f"another {number}" for number in range(500)]
+        with log.open("a") as opened:
+            opened.write("last\n")
+        assert [line.text for line in tail.read()] == ["last"]
+
+
+def test_a_truncated_log_of_a_program_that_does_not_append_is_read_on(tmp_path: Path) -> None:
+    """It writes where it was, after a hole."""
+    log = tmp_path / "error.log"
+    with log.open("w") as writer, LogTail(log) as tail:
+        writer.write("a line\n" * 100)
+        writer.flush()
+        assert len(tail.read()) == 100
+        os.truncate(log, 0)
+        for text in ("next", "last"):
+            writer.write(f"{text}\n")
+            writer.flush()
+            assert [line.text for line in tail.read()] == [text]
+    with LogTail(log) as tail:
+        assert [line.text for line in tail.read()] == ["next", "last"]
+
+
 def test_a_pipe_that_is_never_empty_gets_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch_module, "_INTERVAL_S", 0.0)
     monkeypatch.setattr(watch_module, "_READ_BYTES", 4)
