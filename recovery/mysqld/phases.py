@@ -161,6 +161,13 @@ _PHASE_BEGUN_BY = {
     (Milestone.SEGMENTS, FileAccess.NAMED_IN_REDO): DICTIONARY,
 }
 """The same phases while they last, by the milestone that begins them and the access to files."""
+_NEXT_AFTER = {
+    Milestone.SCANNED: BUFFER_POOL,
+    Milestone.VALIDATED: REST_TO_READY,
+    Milestone.DICTIONARY_UPGRADED: REST_TO_READY,
+}
+"""What is left after these is short, and is counted to the phase before the one that they end. A server that is there
+is said to be in the next one: it does not go back."""
 _PROGRESS_OF = {Milestone.SCANNING: Milestone.FOUND, Milestone.CHECKING: Milestone.CHECK}
 """Milestones about the progress of some work, and the one at which the work began."""
 _PROGRESS_INTERVAL_S = 10.0
@@ -254,6 +261,8 @@ def current_phase(sightings: Sequence[Sighting], server: StartContext) -> str:
     if last is Milestone.STARTED:
         return _phase_after_innodb(server)
     skips_redo = last in _REDO and _skips_redo(server)
+    if last in _NEXT_AFTER and server.file_access is FileAccess.SCAN_AND_VALIDATE:
+        return _NEXT_AFTER[last]
     begun = VALIDATION if skips_redo else _PHASE_BEGUN_BY.get((last, server.file_access))
     if begun is not None and Milestone.UNDO not in milestones:
         return begun
