@@ -491,11 +491,13 @@ class _Display:
 
         self._asked, self._screen = asked, Screen(None if asked.json_to == STANDARD_OUTPUT else sys.stdout)
         self._shown: tuple[object, ...] = ()
-        self._shown_s = 0.0
+        self._shown_s, self._has_written = 0.0, False
 
     def show(self, view: View) -> None:
         now_s, key = time.monotonic(), (view.state, view.pid, view.progress.phase)
-        if write_json(self._asked.json_to, f"{to_json(view, datetime.now(UTC))}\n"):
+        is_printed = write_json(self._asked.json_to, f"{to_json(view, datetime.now(UTC))}\n", append=self._has_written)
+        self._has_written = True
+        if is_printed:
             return
         if self._screen.live:
             from recovery.cli.progress_view import Line, wrapped

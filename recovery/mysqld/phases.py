@@ -261,14 +261,12 @@ def current_phase(sightings: Sequence[Sighting], server: StartContext) -> str:
     if last is Milestone.STARTED:
         return _phase_after_innodb(server)
     skips_redo = last in _REDO and _skips_redo(server)
-    if last in _NEXT_AFTER and server.file_access is FileAccess.SCAN_AND_VALIDATE:
-        return _NEXT_AFTER[last]
     begun = VALIDATION if skips_redo else _PHASE_BEGUN_BY.get((last, server.file_access))
     if begun is not None and Milestone.UNDO not in milestones:
         return begun
     if last is Milestone.INNODB and not server.has_notes:
         return INNODB_INITIALIZATION
-    opened = PHASE_OPENED_BY.get(last, UNNAMED)
+    opened = _NEXT_AFTER.get(last) or PHASE_OPENED_BY.get(last, UNNAMED)
     # Of a clean shutdown there is no redo to scan, and no line until the files are looked up.
     is_last_line = (last is Milestone.APPLY and Milestone.CHECKPOINT in milestones) or (
         last in _REDO and not server.crashed

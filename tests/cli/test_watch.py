@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from schema_check import complaints
 from sessions import FIXTURES
+from waiting import until
 from watch_schema import watch_schema
 
 from recovery.cli import watch as watch_module
@@ -252,6 +253,29 @@ def test_standard_input_is_read_to_its_end_with_the_stamps_of_a_collector() -> N
     assert followed.stdout.endswith(
         "% redo apply: 5.7.22 applies the redo log.\nwhat shortens it: recovery docs shorten#redo\n"
     )
+
+
+def test_a_file_of_json_gets_every_line_and_once_only_one(tmp_path: Path) -> None:
+    found = tmp_path / "watch.json"
+    found.write_text("of another time\n")
+    command = [sys.executable, "-m", "recovery", "watch", "-", f"--json={found}"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as watcher:
+        assert watcher.stdin is not None
+        for lines in (LINES_57[:APPLIED], LINES_57[APPLIED:READY]):
+            watcher.stdin.writelines(lines)
+            watcher.stdin.flush()
+            until(lambda: len(states(found)) > 1, "two looks")  # the second part is read after them
+    written = states(found)
+    assert (written[0], written[-1]) == ("progressing", "ready")
+    for _ in range(2):
+        subprocess.run([*command, "--once"], input="".join(LINES_57[:READY]), text=True, check=True)
+        assert states(found) == ["ready"]
+
+
+def states(found: Path) -> list[str]:
+    """The states in a file of JSON, one object a line."""
+    lines = found.read_text().splitlines()
+    return [] if "another" in lines[0] else [json.loads(line)["state"] for line in lines]
 
 
 def test_phases_ahead_have_the_times_of_the_session_that_was_asked_for() -> None:
