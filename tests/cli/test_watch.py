@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,9 +21,10 @@ from watch_schema import watch_schema
 
 from recovery.cli import watch as watch_module
 from recovery.cli.main import run
-from recovery.cli.watch_view import State, View, one_line, to_json, view_lines
+from recovery.cli.watch_view import State, View, one_line, to_json, view_lines, worst
 from recovery.model import parse_version
 from recovery.mysqld.log_tail import LogTail
+from recovery.mysqld.running_server import Answer
 from recovery.mysqld.start_progress import PhaseAhead, Progress, TimeLeft, Unit
 from recovery.mysqld.watched_log import RestartLoop
 
@@ -225,10 +226,12 @@ def test_a_pipe_that_is_never_empty_gets_a_look(monkeypatch: pytest.MonkeyPatch)
     with os.fdopen(end, "rb") as stream:
         with os.fdopen(begin, "wb") as writer:
             writer.write(b"one\ntwo\n")
-        pipe = watch_module._Pipe(stream)
-        assert [text for text, _, _ in pipe.read()] == ["one"]
-        assert pipe.behind
-        assert [text for text, _, _ in pipe.read()] == ["two"]
+        watched = watch_module.Watched(None, pipe := watch_module._Pipe(stream), "a pipe")
+        lines = list[str]()
+        monkeypatch.setattr(watched.log, "take", lambda text, *_, **__: lines.append(text))
+        for read in (["one"], ["one", "two"]):
+            watched.update()
+            assert (lines, pipe.behind) == (read, True)
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\xff" * 100, b"a line\n"])
@@ -363,14 +366,78 @@ def test_what_cannot_be_read_is_refused(
         assert re.match(r"error: .+\nhint:  .+\n$", error), error
 
 
-def test_several_starting_servers_are_listed(
-    servers: Callable[[list[int]], None], capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def two_processes(servers: Callable[[list[int]], None]) -> Iterator[list[int]]:
+    """Two processes that are taken for servers that are starting."""
     with subprocess.Popen(["sleep", "60"]) as one, subprocess.Popen(["sleep", "60"]) as other:
         servers([one.pid, other.pid])
-        assert run(["watch", "--once"]) == 2
-        error = capsys.readouterr().err
-        assert re.search(rf"2 servers (are|may be) starting: {one.pid} over .+; {other.pid} over ", error)
-        assert f"name one: recovery watch {one.pid}" in error
+        yield [one.pid, other.pid]
         one.kill()
         other.kill()
+
+
+def test_several_starting_servers_get_a_line_each(
+    two_processes: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, text = once(capsys=capsys)
+    assert code == State.PROGRESSING.value
+    assert re.findall(r"^the server, pid (\d+), .*: progressing: ", text, re.MULTILINE) == [*map(str, two_processes)]
+    file = tmp_path / "watch.json"
+    assert once(f"--json={file}", capsys=capsys)[0] == State.PROGRESSING.value
+    assert [json.loads(line)["pid"] for line in file.read_text().splitlines()] == two_processes
+
+
+def test_a_login_is_of_one_server(two_processes: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["watch", "--once", f"--socket={tmp_path}/socket"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: the login is of one server, and 2 are watched: ")
+    assert f"name one: recovery watch {two_processes[0]}" in error
+
+
+def test_of_several_servers_the_worst_state_counts() -> None:
+    order = [State.READY, State.PROGRESSING, State.LOOP, State.STALLED, State.GONE]
+    assert [worst(order[: number + 1]) for number in range(len(order))] == order
+    assert worst(reversed(order)) is State.GONE
+
+
+# --- Ready
+
+
+def followed(view: View, *later: View, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The lines of a server where there is no terminal."""
+    with watch_module._Display(
+        watch_module._Asked(None, False, 60, None, None, None, None, Path()), several=False
+    ) as d:
+        for one in (view, *later):
+            d.show({0: one})
+        d.end(0, one, ["the answer"])
+    return capsys.readouterr().out.splitlines()
+
+
+def test_ready_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    ready = replace(PROGRESS, phase=None, done=None, total=None, unit=None, rate=None, left_s=None, ready=True)
+    view = replace(VIEW, state=State.READY, progress=ready)
+    assert followed(view, capsys=capsys) == ["ready: ready for connections", "the answer"]
+    rolls_back = replace(view, progress=replace(ready, phase="rollback"))
+    assert followed(VIEW, rolls_back, rolls_back, view, capsys=capsys)[1:] == [
+        "ready: rollback; then rows of open transactions are free", "rows of open transactions are free", "the answer",
+    ]  # fmt: skip
+    again = replace(view, pid=322)
+    assert followed(view, again, capsys=capsys) == ["ready: ready for connections"] * 2 + ["the answer"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "answered"),
+    [
+        (None, "", None),
+        (Answer("query"), "; it answers a query", "query"),
+        (Answer("greeting", "no login"), "; it greets new connections, and was asked no query: no login", "greeting"),
+        (Answer(None, "it listens on no socket"), "; it was asked no query: it listens on no socket", None),
+        (Answer("greeting", "it does not answer in time", hangs=True), "; it does not answer in time", "greeting"),
+    ],
+)
+def test_ready_says_what_was_asked(answer: Answer | None, text: str, answered: str | None) -> None:
+    ready = replace(PROGRESS, phase=None, done=None, total=None, unit=None, rate=None, left_s=None, ready=True)
+    view = replace(VIEW, state=State.READY, progress=ready, answer=answer)
+    assert one_line(view) == f"ready: ready for connections{text}"
+    assert json.loads(to_json(view, datetime(2026, 11, 28, tzinfo=UTC)))["answered"] == answered
