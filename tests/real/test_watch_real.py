@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,17 @@ from waiting import until
 from recovery.cli import watch as watch_module
 from recovery.cli.main import run
 from recovery.cli.watch_view import State
+from recovery.errors import ServerFailedError
 from recovery.linux.procfs import is_stopped
+from recovery.mysqld.log_tail import LogTail
 
 pytestmark = pytest.mark.real
 LARGE = pytest.mark.on_demand("large")
 LAST_LINES = {
-    "5.7.22": ("Apply batch completed", "validation"),
-    "8.0.31": ("Reading DD tablespace files", "dictionary read + file check"),
+    "5.7.22": ("Apply batch completed", ["validation"]),
+    "8.0.31": ("Reading DD tablespace files", ["dictionary read + file check", "rest to ready"]),
 }
-"""A line of the recovery, and the phase that it opens."""
+"""A line of the recovery, and the phase that it opens, with those that a server may reach before it is stopped."""
 Once = Callable[..., tuple[int, dict[str, Any]]]
 
 
@@ -49,12 +51,13 @@ def test_a_start_is_followed_until_it_is_ready_and_killed_ones_are_a_loop(
     version: str, tmp_path: Path, once: Once
 ) -> None:
     build, datadir = crashed_datadir(version, tmp_path)
-    log, (line, phase) = tmp_path / "error.log", LAST_LINES[version]
+    log, (line, phases) = tmp_path / "error.log", LAST_LINES[version]
     with stopped_at(line, build, datadir, log) as process:
         for target in (process.pid, log, datadir):
             code, seen = once(target)
             assert (code, seen["state"], seen["pid"]) == (State.STALLED.value, "stalled", process.pid)
-        assert (seen["phase"], seen["loop"], seen["missing"]) == (phase, None, [])
+        assert (seen["loop"], seen["missing"]) == (None, [])
+        assert seen["phase"] in phases
         assert seen["version"] in version
         assert seen["where"] == str(datadir)
         assert "stopped by a signal" in seen["waits_for"]
@@ -67,7 +70,8 @@ def test_a_start_is_followed_until_it_is_ready_and_killed_ones_are_a_loop(
         with subprocess.Popen(watching, stdout=subprocess.PIPE, text=True) as watcher:
             assert watcher.stdout is not None
             first = json.loads(watcher.stdout.readline())
-            assert (first["state"], first["phase"]) == ("loop", phase)
+            assert first["state"] == "loop"
+            assert first["phase"] in phases
             process.send_signal(signal.SIGCONT)
             *_, last = watcher.stdout
             assert watcher.wait() == State.READY.value
@@ -75,6 +79,22 @@ def test_a_start_is_followed_until_it_is_ready_and_killed_ones_are_a_loop(
         assert (ready["state"], ready["phase"], ready["loop"]) == ("ready", None, None)
         until(lambda: READY in log.read_text(errors="replace"), READY)
         assert once(process.pid)[0] == State.READY.value
+
+
+def test_a_log_that_was_truncated_between_starts_is_read_from_its_begin(tmp_path: Path) -> None:
+    """Nobody looked while the second start wrote more than what was read of the first one."""
+    build, datadir = crashed_datadir("5.7.22", tmp_path)
+    log = tmp_path / "error.log"
+    with stopped_at(LAST_LINES["5.7.22"][0], build, datadir, log):
+        pass
+    with LogTail(log) as tail:
+        assert tail.read()
+        read_bytes = log.stat().st_size
+        os.truncate(log, 0)
+        with stopped_at(READY, build, datadir, log) as process:
+            until(lambda: is_stopped(process.pid), "the server to be stopped")
+            assert log.stat().st_size > read_bytes
+            assert "\n".join(line.text for line in tail.read()) == log.read_text().rstrip("\n")
 
 
 def test_mariadb_is_stalled_while_it_is_stopped_and_ready_until_it_is_killed(tmp_path: Path, once: Once) -> None:
@@ -111,13 +131,16 @@ def test_a_ready_server_must_answer_a_query_where_a_login_is_given(version: str,
             assert seen["text"] == "ready for connections; it answers a query"
         assert run(["watch", str(pid), "--once", "--defaults-file", str(wrong)]) == 2
         assert run(["watch", str(pid), "--once", "--socket", str(tmp_path / "none")]) == 2
-        with closing(server.connect()) as connection, connection.cursor() as cursor:
-            cursor.execute("set global max_connections = 1")
-            with closing(server.connect()) as other, other.cursor() as last:  # one more is kept for an administrator
-                code, seen = once(pid, "--defaults-file", str(login))
-                assert (code, seen["state"], seen["answered"]) == (11, "stalled", "greeting")
-                assert "takes no further connection" in seen["text"]
-                last.execute("set global max_connections = 100")
+        with ExitStack() as stack:
+            others = [stack.enter_context(closing(server.connect()))]
+            with others[0].cursor() as cursor:
+                cursor.execute("set global max_connections = 10")
+            with suppress(ServerFailedError):
+                while len(others) < 20:
+                    others.append(stack.enter_context(closing(server.connect())))
+            code, seen = once(pid, "--defaults-file", str(login))
+            assert (code, seen["state"], seen["answered"]) == (11, "stalled", "greeting")
+            assert "takes no further connection" in seen["text"]
         os.kill(pid, signal.SIGSTOP)
         until(lambda: is_stopped(pid), "the server to be stopped")
         code, seen = once(pid, "--defaults-file", str(login))
