@@ -94,7 +94,7 @@ _READ_BYTES = 1 << 16
 def watch(target: str | None, *, json_to: str | None, once: bool, **given: Any) -> int:
     """Show how far a starting server is, and how long still: a PID, its LOG, its DATADIR, or - for a log on standard
     input. Without one, the servers of this host that are starting. It needs no login and changes nothing."""
-    login = _read_login(given["login_socket"], given.pop("login_file"))
+    login = _read_login(given["login_socket"], given["login_file"])
     asked = _Asked(json_to=json_to, once=once, login=login, **given)
     if math.isnan(asked.stalled_after_s):
         raise UsageError("--stall is not a number", "leave it out")
@@ -121,7 +121,9 @@ class _Asked:
     log_alone: Path | None
     like: str | None
     login_socket: Path | None
+    login_file: Path | None
     login: Mapping[str, Any] | None
+    """What the two lead to."""
     results: Path
 
     @property
@@ -559,7 +561,7 @@ def _login_of(watched: Watched, asked: _Asked) -> Mapping[str, Any] | None:
             return login
     if own and asked.login_socket is not None:
         raise UsageError(f"{asked.login_socket} is no socket of process {watched.pid}", "leave --socket out")
-    return {**login, "unix_socket": str(own[0])} if own else None
+    return _read_login(own[0], asked.login_file) if own else None
 
 
 def _is_by_tcp(login: Mapping[str, Any]) -> bool:

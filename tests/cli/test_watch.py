@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,9 +25,11 @@ from watch_schema import watch_schema
 from recovery.cli import watch as watch_module
 from recovery.cli.main import run
 from recovery.cli.watch_view import State, View, one_line, to_json, view_lines, worst
+from recovery.errors import UsageError
 from recovery.model import parse_version
+from recovery.mysqld import running_server
 from recovery.mysqld.log_tail import LogTail
-from recovery.mysqld.running_server import Answer
+from recovery.mysqld.running_server import Answer, look_at
 from recovery.mysqld.start_progress import PhaseAhead, Progress, TimeLeft, Unit
 from recovery.mysqld.watched_log import RestartLoop
 
@@ -403,14 +408,19 @@ def test_of_several_servers_the_worst_state_counts() -> None:
 # --- Ready
 
 
+def asked_for(login_socket: Path | None = None, login_file: Path | None = None) -> watch_module._Asked:
+    return watch_module._Asked(
+        json_to=None, once=True, stalled_after_s=60.0, log_alone=None, like=None, login_socket=login_socket,
+        login_file=login_file, login=watch_module._read_login(login_socket, login_file), results=Path(),
+    )  # fmt: skip
+
+
 def followed(view: View, *later: View, capsys: pytest.CaptureFixture[str]) -> list[str]:
     """The lines of a server where there is no terminal."""
-    with watch_module._Display(
-        watch_module._Asked(None, False, 60, None, None, None, None, Path()), several=False
-    ) as d:
+    with watch_module._Display(asked_for(), several=False) as display:
         for one in (view, *later):
-            d.show({0: one})
-        d.end(0, one, ["the answer"])
+            display.show({0: one})
+        display.end(0, one, ["the answer"])
     return capsys.readouterr().out.splitlines()
 
 
@@ -441,3 +451,87 @@ def test_ready_says_what_was_asked(answer: Answer | None, text: str, answered: s
     view = replace(VIEW, state=State.READY, progress=ready, answer=answer)
     assert one_line(view) == f"ready: ready for connections{text}"
     assert json.loads(to_json(view, datetime(2026, 11, 28, tzinfo=UTC)))["answered"] == answered
+
+
+class OneServer:
+    """A socket of this process, which sends each client some bytes and then waits."""
+
+    def __init__(self, folder: Path, sends: bytes) -> None:
+        self.path, self._listener, self._sends = folder / "s", socket.socket(socket.AF_UNIX), sends
+        self._clients: list[socket.socket] = []
+
+    def __enter__(self) -> OneServer:
+        self._listener.bind(str(self.path))
+        self._listener.listen()
+        threading.Thread(target=self._serve, daemon=True).start()
+        return self
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                self._clients.append(self._listener.accept()[0])
+                self._clients[-1].sendall(self._sends)
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        for one in (self._listener, *self._clients):
+            one.close()
+
+
+SHAKE = b"\x0a5.7.22\0" + bytes(4) + b"12345678\0\xff\xf7\x08\x02\0\x0f\x80\x15" + bytes(10) + b"123456789012\0"
+GREETING = len(SHAKE).to_bytes(3, "little") + b"\0" + SHAKE
+
+
+def ask(watched: watch_module.Watched, *login: Path | None) -> Answer:
+    return watch_module._ask(watched, asked_for(*login))
+
+
+def test_a_server_that_greets_and_answers_no_query_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch_module, "GREETING_S", 0.2)
+    this = watch_module.Watched(look_at(os.getpid()), None, "here")
+    with OneServer(tmp_path, GREETING) as server:
+        assert ask(this) == Answer("greeting", "no login was given (--socket, --defaults-file)")
+        found = ask(this, server.path)
+        assert (found.to, found.hangs) == ("greeting", True)
+        assert f"the server at {server.path} takes a connection, but does not answer in time" in (found.why or "")
+
+
+def test_a_server_without_a_greeting_hangs_and_one_without_a_socket_is_not_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running_server, "GREETING_S", 0.2)
+    this, login = watch_module.Watched(look_at(os.getpid()), None, "here"), tmp_path / "my.cnf"
+    login.write_text("[client]\nuser=asker\n")
+    (tmp_path / "short").mkdir()
+    assert ask(this) == ask(this, None, login) == Answer(None, "it listens on no socket")
+    with OneServer(tmp_path / "short", b"") as server:
+        assert ask(this) == ask(this, server.path) == Answer(None, "it answers no new connection", hangs=True)
+        server.path.unlink()
+        for words in ((), (None, login), (tmp_path / "s",)):
+            assert ask(this, *words) == Answer(None, f"its socket file {server.path} is gone")
+    assert ask(watch_module.Watched(None, None, "a log")) == Answer(None, "only its log is known")
+
+
+def test_a_socket_with_the_longest_name_is_asked(tmp_path: Path) -> None:
+    """/proc/PID/root is in front of it."""
+    this = watch_module.Watched(look_at(os.getpid()), None, "here")
+    folder = tmp_path / ("x" * (105 - len(str(tmp_path)) - len("//s")))
+    folder.mkdir()
+    with OneServer(folder, GREETING):
+        assert ask(this).to == "greeting"
+
+
+def test_the_socket_of_another_server_is_refused(tmp_path: Path) -> None:
+    this, login = watch_module.Watched(look_at(os.getpid()), None, "here"), tmp_path / "my.cnf"
+    with OneServer(tmp_path, GREETING) as server:
+        with pytest.raises(UsageError, match=f"{tmp_path}/other is no socket of process {os.getpid()}"):
+            ask(this, tmp_path / "other")
+        login.write_text("[client]\nuser=asker\nsocket=/of/another\n")
+        found = watch_module._login_of(this, asked_for(None, login))
+        assert found is not None
+        assert Path(found["unix_socket"]).samefile(server.path), "a file is of any server, --socket of one"
+        assert found["ssl_disabled"]
+        login.write_text("[client]\nuser=asker\nhost=db1\n")
+        found = watch_module._login_of(this, asked_for(None, login))
+        assert found is not None
+        assert (found["unix_socket"], found["host"]) == (None, "db1")
