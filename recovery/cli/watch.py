@@ -24,7 +24,7 @@ from recovery.cli.output import STANDARD_OUTPUT, print_line, write_json
 from recovery.cli.watch_view import State, View, json_line, name_of, one_line, progress_text, to_json, view_lines, worst
 from recovery.errors import InterruptedByUserError, RecoveryError, UsageError, escape_control
 from recovery.linux.files import expand_path
-from recovery.linux.procfs import has_open, ids_in_namespaces, process_age_s, process_stat
+from recovery.linux.procfs import has_open, ids_in_namespaces, is_running, process_age_s, process_stat
 from recovery.mysqld.error_log import Milestone
 from recovery.mysqld.log_tail import LogTail
 from recovery.mysqld.running_server import (
@@ -70,8 +70,9 @@ _READ_BYTES = 1 << 16
 @click.argument("target", required=False, metavar="[PID | LOG | DATADIR | -]")
 @table_option("json")
 @click.option(
-    "--once", is_flag=True, help="Print one line. Exit code: 0 ready, 10 progressing, 11 stalled, 12 loop, 3 gone."
-)
+    "--once", is_flag=True,
+    help="Print one line per server. Exit code: 0 ready, 10 progressing, 11 stalled, 12 loop, 3 gone.",
+)  # fmt: skip
 @click.option("--stall", "stalled_after_s", type=click.FloatRange(min=0, min_open=True), default=DEFAULT_STALL_S,
               metavar="SECONDS", help="Stalled means no progress for so long. [default: 60]")  # fmt: skip
 @click.option("--follow-log", "log_alone", type=PATH_TYPE, metavar="FILE", help="Follow this log without a process.")
@@ -404,7 +405,7 @@ def _find_by_datadir(folder: Path, status: os.stat_result, asked: _Asked, stack:
         seen = look_at(pid)
         datadir = seen.datadir
         if datadir is None:
-            unseen += [str(pid)] if seen.missing else []
+            unseen += [str(pid)] if seen.missing and is_running(pid) else []
             continue
         with suppress(OSError):
             if os.path.samestat(datadir.stat(), status):
@@ -639,7 +640,7 @@ class _Display:
         if shown is None or shown.text != one_line(view):
             self._print(view, one_line(view))
         for line in lines:
-            print_line(line)
+            self._print(view, line)
 
     def __enter__(self) -> _Display:
         return self

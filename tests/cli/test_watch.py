@@ -338,6 +338,13 @@ def test_no_server_is_exit_code_3(
     assert list(complaints(json.loads(text), SCHEMA, SCHEMA)) == []
 
 
+def test_a_server_that_ends_while_it_is_looked_at_is_not_taken_for_one_that_is_hidden(
+    servers: Callable[[list[int]], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    servers([4_000_000])
+    assert once(str(tmp_path), capsys=capsys)[0] == State.GONE.value
+
+
 def test_a_server_that_did_not_start_is_found_by_its_log(
     servers: Callable[[list[int]], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

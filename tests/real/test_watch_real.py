@@ -184,5 +184,6 @@ def test_servers_that_start_at_once_get_a_line_each(
         for pid, (version, (_, datadir)) in zip(pids, builds.items(), strict=True):
             assert text.count(f"{version}, pid {pid}, {datadir}: ready: ready for connections\n") == 1, text
         assert text.count("ready: ") == 2
+        assert all(", pid " in line for line in text.splitlines())
         assert run(["watch", "--once"]) == State.READY.value
         assert capsys.readouterr().out.count("ready: ready for connections") == 2
