@@ -61,8 +61,9 @@ def check_json_target(target: str | None) -> str | None:
     return target
 
 
-def write_json(target: str | None, content: str | Any) -> bool:
-    """Writes a JSON text, or a value as JSON, to the file, or to standard output if `target` is `-`.
+def write_json(target: str | None, content: str | Any, *, append: bool = False) -> bool:
+    """Writes a JSON text, or a value as JSON, to the file, or to standard output if `target` is `-`. With `append`, the
+    file keeps what it has.
 
     Returns whether it went to standard output, where nothing else may be printed then. Without a target, does nothing.
     """
@@ -79,7 +80,10 @@ def write_json(target: str | None, content: str | Any) -> bool:
     path = absolute_path(target)
     _refuse_foreign_link(path)
     try:
-        if _is_replaced(path):
+        if append:
+            with path.open("ab") as file:
+                file.write(data)
+        elif _is_replaced(path):
             write_atomically(path.resolve(), data)
         else:
             path.write_bytes(data)

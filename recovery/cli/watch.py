@@ -10,8 +10,8 @@ import os
 import select
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,20 +21,24 @@ import click
 
 from recovery.cli.options import PATH_TYPE, table_option
 from recovery.cli.output import STANDARD_OUTPUT, print_line, write_json
-from recovery.cli.watch_view import State, View, json_line, one_line, to_json, view_lines
+from recovery.cli.watch_view import State, View, json_line, name_of, one_line, progress_text, to_json, view_lines, worst
 from recovery.errors import InterruptedByUserError, RecoveryError, UsageError, escape_control
 from recovery.linux.files import expand_path
-from recovery.linux.procfs import has_open, ids_in_namespaces, process_age_s, process_stat
+from recovery.linux.procfs import has_open, ids_in_namespaces, is_running, process_age_s, process_stat
 from recovery.mysqld.error_log import Milestone
 from recovery.mysqld.log_tail import LogTail
 from recovery.mysqld.running_server import (
+    GREETING_S,
+    Answer,
     RunningServer,
-    greets,
+    greeting,
     journal_of,
+    listening_sockets,
     log_without_server,
     look_at,
     running_servers,
     sample_of,
+    short_name,
     start_limit,
     uses_direct_io,
     what_it_waits_for,
@@ -66,8 +70,9 @@ _READ_BYTES = 1 << 16
 @click.argument("target", required=False, metavar="[PID | LOG | DATADIR | -]")
 @table_option("json")
 @click.option(
-    "--once", is_flag=True, help="Print one line. Exit code: 0 ready, 10 progressing, 11 stalled, 12 loop, 3 gone."
-)
+    "--once", is_flag=True,
+    help="Print one line per server. Exit code: 0 ready, 10 progressing, 11 stalled, 12 loop, 3 gone.",
+)  # fmt: skip
 @click.option("--stall", "stalled_after_s", type=click.FloatRange(min=0, min_open=True), default=DEFAULT_STALL_S,
               metavar="SECONDS", help="Stalled means no progress for so long. [default: 60]")  # fmt: skip
 @click.option("--follow-log", "log_alone", type=PATH_TYPE, metavar="FILE", help="Follow this log without a process.")
@@ -77,24 +82,30 @@ _READ_BYTES = 1 << 16
     help="Take the times of the phases ahead from this session. [default: the newest one of this host and version]",
 )
 @click.option(
-    "--socket", "login_socket", type=PATH_TYPE, metavar="FILE", help="Log in here after ready, to follow the rollback."
+    "--socket",
+    "login_socket",
+    type=PATH_TYPE,
+    metavar="FILE",
+    help="Log in here after ready: for a query with --once, else to follow the rollback.",
 )
 @click.option(
     "--defaults-file", "login_file", type=PATH_TYPE, metavar="FILE", help="User and password for that: group [client]."
-)
+)  # fmt: skip
 @table_option("results")
 def watch(target: str | None, *, json_to: str | None, once: bool, **given: Any) -> int:
     """Show how far a starting server is, and how long still: a PID, its LOG, its DATADIR, or - for a log on standard
-    input. Without one, the server of this host that is starting. It needs no login and changes nothing."""
-    asked = _Asked(json_to=json_to, once=once, **given)
+    input. Without one, the servers of this host that are starting. It needs no login and changes nothing."""
+    login = _read_login(given["login_socket"], given["login_file"])
+    asked = _Asked(json_to=json_to, once=once, login=login, **given)
     if math.isnan(asked.stalled_after_s):
         raise UsageError("--stall is not a number", "leave it out")
     if target is not None and asked.log_alone is not None:
         raise UsageError(f"--follow-log follows a log alone, so {target} has no meaning", "leave it out")
     try:
         with ExitStack() as stack:
-            watched = _find(target, asked, stack)
-            return _look_once(watched, asked) if once else _follow(watched, asked, stack)
+            found = _find(target, asked, stack)
+            states = _look_once(found, asked) if once else _follow(found, asked, stack)
+            return worst(states).value
     except _NoServerError as error:
         if not write_json(json_to, f"{json_line(State.GONE, str(error), datetime.now(UTC))}\n"):
             print_line(f"gone: {error}")
@@ -112,6 +123,8 @@ class _Asked:
     like: str | None
     login_socket: Path | None
     login_file: Path | None
+    login: Mapping[str, Any] | None
+    """What the two lead to."""
     results: Path
 
     @property
@@ -119,7 +132,19 @@ class _Asked:
         return (_TAIL_BYTES_ONCE, _STARTS_BEFORE_ONCE) if self.once else (_TAIL_BYTES, _STARTS_BEFORE)
 
 
+def _read_login(socket: Path | None, defaults_file: Path | None) -> Mapping[str, Any] | None:
+    """Returns what a login takes, if one was given."""
+    if socket is None and defaults_file is None:
+        return None
+    from recovery.mysqld.client import read_login
+
+    return read_login(socket, defaults_file)
+
+
 # --- What is watched
+
+_Line = tuple[str, float | None, bool]
+"""A line of a log, when it arrived (None: before it was read), and whether it is complete."""
 
 
 class _Pipe:
@@ -129,33 +154,27 @@ class _Pipe:
         self.fd, self._rest, self.ended = stream.fileno(), b"", False
         self._opened_s = self._read_s = time.monotonic()
         self.behind = False
-
-    def behind_since(self, begin_s: float) -> bool:
-        self.behind = time.monotonic() - begin_s >= _INTERVAL_S
-        return self.behind
+        """Whether there may be more to read at once."""
 
     @property
     def idle_s(self) -> float:
         """Time since something was read or, before that, since the beginning."""
         return time.monotonic() - self._read_s
 
-    def read(self) -> Iterator[tuple[str, float | None, bool]]:
-        """Yields the lines that are there, with the moment of their arrival. What a pipe has at the beginning may be
-        old: then the stamps tell when it was written."""
-        begin_s = time.monotonic()
-        while not self.ended and select.select([self.fd], [], [], 0)[0]:
-            chunk = os.read(self.fd, _READ_BYTES)
-            self.ended = not chunk
-            *whole, self._rest = (self._rest + chunk).split(b"\n")
-            now_s = self._read_s = time.monotonic()
-            arrived_s = now_s if now_s - self._opened_s > _INTERVAL_S else None
-            yield from ((_decoded(line), arrived_s, True) for line in whole)
-            if self.behind_since(begin_s):
-                return  # the log grows as fast as it is read
-        self.behind = False
+    def read(self) -> list[_Line]:
+        """Returns the next lines that are there, with the moment of their arrival. What a pipe has at the beginning may
+        be old: then the stamps tell when it was written."""
+        self.behind = not self.ended and bool(select.select([self.fd], [], [], 0)[0])
+        if not self.behind:
+            return []
+        chunk = os.read(self.fd, _READ_BYTES)
+        self.ended = not chunk
+        *whole, self._rest = (self._rest + chunk).split(b"\n")
         if self.ended and self._rest:
-            yield _decoded(self._rest), None, True
-            self._rest = b""
+            return [(_decoded(self._rest), None, True)]
+        now_s = self._read_s = time.monotonic()
+        arrived_s = now_s if now_s - self._opened_s > _INTERVAL_S else None
+        return [(_decoded(line), arrived_s, True) for line in whole]
 
 
 class _File:
@@ -187,17 +206,13 @@ class _File:
             return bool(has_open(pid, self._path.stat()))
         return False
 
-    def read(self) -> Iterator[tuple[str, float | None, bool]]:
-        begin_s = time.monotonic()
-        while lines := self._tail.read():
-            for line in lines:
-                yield line.text, None if self._is_old else line.arrived_s, line.complete
-            self.behind = self._tail.behind
-            if not self.behind:
-                break
-            if time.monotonic() - begin_s >= _INTERVAL_S:
-                return  # the log grows as fast as it is read
-        self._is_old = False
+    def read(self) -> list[_Line]:
+        """Returns the next lines, some megabytes at most."""
+        lines = self._tail.read()
+        found = [(line.text, None if self._is_old else line.arrived_s, line.complete) for line in lines]
+        self.behind = self._tail.behind
+        self._is_old = self._is_old and self.behind
+        return found
 
 
 def _decoded(line: bytes) -> str:
@@ -229,8 +244,8 @@ class Watched:
         self, server: RunningServer | None, source: _File | _Pipe | None, where: str, *, needs_writer: bool = False
     ) -> None:
         self.server, self.source, self.where = server, source, where
-        self.answer: bool | None = None
-        """Whether a ready server answers a new connection; None if it was not asked."""
+        self.answer: Answer | None = None
+        """How a ready server answers a new connection; None while nobody asks."""
         self.needs_writer = needs_writer
         """Whether the server is gone if no process of this host has its log open."""
         now_s, age_s = time.monotonic(), None if server is None else process_age_s(server.pid)
@@ -250,8 +265,12 @@ class Watched:
 
     def update(self) -> None:
         """Takes the new lines of the log, and a sample of the process."""
-        for text, arrived_s, complete in () if self.source is None else self.source.read():
-            self.log.take(text, arrived_s, complete=complete)
+        begin_s = time.monotonic()
+        while self.source is not None:
+            for text, arrived_s, complete in self.source.read():
+                self.log.take(text, arrived_s, complete=complete)
+            if not self.source.behind or time.monotonic() - begin_s >= _INTERVAL_S:
+                break  # in the end the log grows as fast as it is read
         progress = self._progress()
         if self.server is None or progress.ready_s is not None:
             return
@@ -285,7 +304,7 @@ class Watched:
         else:
             idle_s = max(0.0, now_s - progress.progress_at_s)
         is_stopped = stat is not None and stat.state in ("T", "t")
-        hangs = progress.ready and (is_stopped or self.answer is False)
+        hangs = progress.ready and (is_stopped or (self.answer is not None and self.answer.hangs))
         is_cut = self.needs_writer and isinstance(self.source, _File) and self.source.has_no_writer()
         is_gone = stat is None if self.server is not None else self.log.ended or self._has_no_start() or is_cut
         waits = not is_gone and not progress.ready and (is_stopped or idle_s >= stalled_after_s)
@@ -345,14 +364,20 @@ class _NoServerError(Exception):
     """There is no such server; the text says which."""
 
 
-def _find(target: str | None, asked: _Asked, stack: ExitStack) -> Watched:
-    """Returns what was asked for. Raises _NoServerError if there is no such server."""
+def _find(target: str | None, asked: _Asked, stack: ExitStack) -> list[Watched]:
+    """Returns what was asked for: one server or, without a target, those that are starting. Raises _NoServerError if
+    there is none."""
+    if target is None and asked.log_alone is None:
+        return _find_starting(asked, stack)
+    return [_find_one(target, asked, stack)]
+
+
+def _find_one(target: str | None, asked: _Asked, stack: ExitStack) -> Watched:
     if STANDARD_OUTPUT in (target, str(asked.log_alone)):
         return Watched(None, _Pipe(sys.stdin.buffer), "standard input")
     if asked.log_alone is not None:
         return _open_log_alone(asked.log_alone, asked, stack)
-    if target is None:
-        return _find_starting(asked, stack)
+    assert target is not None
     if not target.isdecimal():
         return _find_by_path(expand_path(Path(target)), asked, stack)
     if int(target) not in running_servers():
@@ -380,7 +405,7 @@ def _find_by_datadir(folder: Path, status: os.stat_result, asked: _Asked, stack:
         seen = look_at(pid)
         datadir = seen.datadir
         if datadir is None:
-            unseen += [str(pid)] if seen.missing else []
+            unseen += [str(pid)] if seen.missing and is_running(pid) else []
             continue
         with suppress(OSError):
             if os.path.samestat(datadir.stat(), status):
@@ -402,21 +427,23 @@ def _open_log_of_ended(folder: Path | None, what: str, asked: _Asked, stack: Exi
     return _open_log_alone(log, asked, stack, needs_writer=True)
 
 
-def _find_starting(asked: _Asked, stack: ExitStack) -> Watched:
+def _find_starting(asked: _Asked, stack: ExitStack) -> list[Watched]:
+    """Returns the servers of this host that are starting or, if none is, all of them."""
     found = [_open_server(pid, asked, stack) for pid in running_servers()]
     if not found:
         what = "no mysqld or mariadbd runs on this host, as far as this user may see"
-        return _open_log_of_ended(None, what, asked, stack)
+        return [_open_log_of_ended(None, what, asked, stack)]
     for watched in found:
         watched.update()
-    starting = [watched for watched in found if watched.log.progress.ready_s is None]
-    if len(starting) > 1:
+    starting = [watched for watched in found if watched.log.progress.ready_s is None] or found
+    is_of_one = asked.login is not None and (asked.login_socket is not None or _is_by_tcp(asked.login))
+    if is_of_one and len(starting) > 1:
         names = "; ".join(f"{watched.pid} over {watched.where}" for watched in starting)
-        are = "may be" if any(watched.source is None for watched in starting) else "are"
         raise UsageError(
-            f"{len(starting)} servers {are} starting: {names}", f"name one: recovery watch {starting[0].pid}"
+            f"the login is of one server, and {len(starting)} are watched: {names}",
+            f"name one: recovery watch {starting[0].pid}",
         )
-    return (starting or found)[-1]
+    return starting
 
 
 def _open_server(pid: int, asked: _Asked, stack: ExitStack) -> Watched:
@@ -458,61 +485,162 @@ def _open_log_alone(path: Path, asked: _Asked, stack: ExitStack, *, needs_writer
 # --- Looking once, and following
 
 
-def _look_once(watched: Watched, asked: _Asked) -> int:
-    """Prints one line. A process that has not moved is looked at again until it has, or is stalled."""
-    wait_s = _FIRST_LOOK_S
+def _look_once(found: Sequence[Watched], asked: _Asked) -> list[State]:
+    """Prints a line for each server. A process that has not moved is looked at again until it has, or is stalled."""
+    wait_s, until_s, stall_s = _FIRST_LOOK_S, time.monotonic() + _LONGEST_READ_S, asked.stalled_after_s
+    for watched in found:
+        _read_to_end(watched, until_s)
+        if asked.like is not None:
+            watched.seconds_ahead = _seconds_ahead(watched, asked)
+    while unmoved := [
+        watched
+        for watched in found
+        if watched.view(stall_s).state is State.PROGRESSING and not watched.has_moved(stall_s)
+    ]:
+        time.sleep(wait_s)
+        wait_s = min(_LOOK_S, stall_s)
+        for watched in unmoved:
+            watched.update()
+    views = [watched.view(stall_s) for watched in found]
+    for number, watched in enumerate(found):
+        if views[number].state is State.READY:
+            watched.answer = _ask(watched, asked)
+            views[number] = watched.view(stall_s)
+    if not write_json(asked.json_to, _json_lines(views)):
+        for view in views:
+            print_line(f"{name_of(view)}: {one_line(view)}" if len(found) > 1 else one_line(view))
+    return [view.state for view in views]
+
+
+def _read_to_end(watched: Watched, until_s: float) -> None:
+    """Reads a log to its end, or a pipe until it pauses."""
     watched.update()
-    if asked.like is not None:
-        watched.seconds_ahead = _seconds_ahead(watched, asked)
-    until_s = time.monotonic() + _LONGEST_READ_S
     while isinstance(watched.source, _Pipe) and select.select([watched.source.fd], [], [], _INTERVAL_S)[0]:
         watched.update()
         if watched.source.ended or time.monotonic() > until_s:
             break
-    while (view := watched.view(asked.stalled_after_s)).state is State.PROGRESSING:
-        if watched.has_moved(asked.stalled_after_s):
-            break
-        time.sleep(wait_s)
-        wait_s = min(_LOOK_S, asked.stalled_after_s)
-        watched.update()
-    if view.state is State.READY and watched.server is not None:
-        watched.answer = greets(watched.server.pid)
-        view = watched.view(asked.stalled_after_s)
-    if not write_json(asked.json_to, f"{to_json(view, datetime.now(UTC))}\n"):
-        print_line(one_line(view))
-    return view.state.value
+
+
+def _json_lines(views: Iterable[View]) -> str:
+    now = datetime.now(UTC)
+    return "".join(f"{to_json(view, now)}\n" for view in views)
+
+
+def _ask(watched: Watched, asked: _Asked) -> Answer:
+    """Asks a ready server for a greeting and, if there is a login, for the answer to a query."""
+    answer = Answer(None, "only its log is known") if watched.pid is None else greeting(watched.pid)
+    if answer.hangs:
+        return answer
+    login = _login_of(watched, asked)
+    if login is None:
+        return replace(answer, why=answer.why or "no login was given (--socket, --defaults-file)")
+    from recovery.mysqld.client import BROKEN_ANSWER, NotAnsweringError, connect_as_user, explain, scalar
+
+    try:
+        with _connectable(login) as named, closing(connect_as_user(named, timeout_s=GREETING_S)) as connection:
+            scalar(connection, "SELECT 1")
+    except BROKEN_ANSWER as error:
+        said = explain(error, _place(login))
+        if isinstance(said, NotAnsweringError):
+            return Answer(answer.to, said.message, hangs=True)
+        raise said from error
+    return Answer("query")
+
+
+def _login_of(watched: Watched, asked: _Asked) -> Mapping[str, Any] | None:
+    """Returns the login, at the server's own socket, if it is seen, whatever socket a file names. None without a login,
+    or if that socket is gone: then another server may be where the login leads."""
+    login = asked.login
+    if login is None or watched.pid is None or _is_by_tcp(login):
+        return login
+    try:
+        own = [path for path in listening_sockets(watched.pid) if os.access(path, os.W_OK)]
+    except PermissionError:
+        return login
+    with suppress(OSError):
+        if any(path.samefile(login["unix_socket"] or "") for path in own):
+            return login
+    if own and asked.login_socket is not None:
+        raise UsageError(f"{asked.login_socket} is no socket of process {watched.pid}", "leave --socket out")
+    return _read_login(own[0], asked.login_file) if own else None
+
+
+def _is_by_tcp(login: Mapping[str, Any]) -> bool:
+    return login["unix_socket"] is None and (login["host"] != "localhost" or login["port"] != 0)
+
+
+@contextmanager
+def _connectable(login: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    if login["unix_socket"] is None:
+        yield login
+        return
+    with short_name(Path(login["unix_socket"])) as name:
+        yield {**login, "unix_socket": name}
+
+
+def _place(login: Mapping[str, Any]) -> str:
+    return str(login["unix_socket"] or login["host"])
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """The line that was printed last of a server, where there is no terminal."""
+
+    key: tuple[State, int | None, str | None]
+    at_s: float
+    text: str
+
+
+def _after_ready(view: View) -> str:
+    """Returns what is said once a server was called ready."""
+    return "rows of open transactions are free" if view.progress.phase is None else progress_text(view)
 
 
 class _Display:
     """Shows views as a page that is drawn again, as lines where there is no terminal, or as JSON, one object a line."""
 
-    def __init__(self, asked: _Asked) -> None:
+    def __init__(self, asked: _Asked, *, several: bool) -> None:
         from recovery.cli.progress_view import Screen
 
         self._asked, self._screen = asked, Screen(None if asked.json_to == STANDARD_OUTPUT else sys.stdout)
-        self._shown: tuple[object, ...] = ()
-        self._shown_s = 0.0
+        self._several, self._has_written = several, False
+        self._shown: dict[int, _Shown] = {}
 
-    def show(self, view: View) -> None:
-        now_s, key = time.monotonic(), (view.state, view.pid, view.progress.phase)
-        if write_json(self._asked.json_to, f"{to_json(view, datetime.now(UTC))}\n"):
+    def show(self, views: Mapping[int, View]) -> None:
+        """Shows the views of the servers that are watched still, by their numbers."""
+        is_printed = write_json(self._asked.json_to, _json_lines(views.values()), append=self._has_written)
+        self._has_written = True
+        if is_printed:
             return
         if self._screen.live:
             from recovery.cli.progress_view import Line, wrapped
 
             columns, rows = self._screen.size
-            lines = [row for text in view_lines(view) for row in wrapped(text, columns - 1)]
+            texts = (text for view in views.values() for text in view_lines(view))
+            lines = [row for text in texts for row in wrapped(text, columns - 1)]
             self._screen.draw([Line(escape_control(line)) for line in lines[: rows - 1]])
-        elif key != self._shown or now_s - self._shown_s >= _PLAIN_EVERY_S:
-            self._shown, self._shown_s = key, now_s
-            print_line(one_line(view))
+            return
+        now_s = time.monotonic()
+        for number, view in views.items():
+            before, key = self._shown.get(number), (view.state, view.pid, view.progress.phase)
+            if before is None or key != before.key or now_s - before.at_s >= _PLAIN_EVERY_S:
+                is_again = before is not None and before.key[:2] == key[:2] and view.state is State.READY
+                self._shown[number] = _Shown(key, now_s, one_line(view))
+                self._print(view, _after_ready(view) if is_again else one_line(view))
 
-    def end(self, watched: Watched, view: View, locked_rows: int | None) -> None:
-        """Removes the page, and prints what `recovery analyze` says of the start."""
+    def _print(self, view: View, line: str) -> None:
+        print_line(f"{name_of(view)}: {line}" if self._several else line)
+
+    def end(self, number: int, view: View, lines: Iterable[str]) -> None:
+        """Removes the page, and prints the last state of a server, unless it was printed, and more lines."""
         self._screen.clear()
-        if self._asked.json_to != STANDARD_OUTPUT:
-            for line in _last_lines(watched, view, locked_rows):
-                print_line(line)
+        if self._asked.json_to == STANDARD_OUTPUT:
+            return
+        shown = self._shown.get(number)
+        if shown is None or shown.text != one_line(view):
+            self._print(view, one_line(view))
+        for line in lines:
+            self._print(view, line)
 
     def __enter__(self) -> _Display:
         return self
@@ -521,51 +649,72 @@ class _Display:
         self._screen.clear()
 
 
-def _follow(watched: Watched, asked: _Asked, stack: ExitStack) -> int:
-    """Shows the progress until the server is ready, and what rolls back after that if there is a login. If the server
-    ends, the next one over its data directory is waited for."""
-    rollback, there_s = _Rollback(asked), time.monotonic()
-    knows_times = False
-    with _Display(asked) as display:
-        while True:
-            watched.update()
-            rollback.update(watched.log.progress)
-            if not knows_times and watched.log.progress.tracker.version is not None:
-                watched.seconds_ahead, knows_times = _seconds_ahead(watched, asked), True
-            view = watched.view(asked.stalled_after_s)
-            display.show(view)
-            if view.state is State.READY and not (rollback.is_followed and view.progress.phase):
-                break
-            if view.state is not State.GONE:
-                there_s = time.monotonic()
-            elif watched.server is not None or watched.needs_writer:
-                watched = _successor(watched, asked, stack) or watched
-            if watched.server is not None and view.state is not State.GONE:
-                watched = _with_its_log(watched, asked, stack)
-            is_over = watched.source is not None and watched.source.ended
-            if is_over or time.monotonic() - there_s > asked.stalled_after_s:
-                break
-            _wait(watched)
-        display.end(watched, view, rollback.rows)
-    return view.state.value
+class _Followed:
+    """A server that is followed until it is ready, and what rolls back after that if there is a login. If it ends, the
+    next one over its data directory is waited for."""
+
+    def __init__(self, watched: Watched, asked: _Asked, stack: ExitStack) -> None:
+        self.watched, self._asked, self._stack = watched, asked, stack
+        self._rollback, self._there_s, self._knows_times = _Rollback(asked), time.monotonic(), False
+        self.is_over = False
+
+    def look(self) -> View:
+        """Returns the state of now."""
+        watched = self.watched
+        watched.update()
+        self._rollback.update(watched)
+        if not self._knows_times and watched.log.progress.tracker.version is not None:
+            watched.seconds_ahead, self._knows_times = _seconds_ahead(watched, self._asked), True
+        view = watched.view(self._asked.stalled_after_s)
+        if view.state is State.READY and not (self._rollback.is_followed and view.progress.phase):
+            self.is_over = True
+            return view
+        if view.state is not State.GONE:
+            self._there_s = time.monotonic()
+            self.watched = _with_its_log(watched, self._asked, self._stack)
+        elif watched.server is not None or watched.needs_writer:
+            self.watched = _successor(watched, self._asked, self._stack) or watched
+        has_ended = self.watched.source is not None and self.watched.source.ended
+        self.is_over = has_ended or time.monotonic() - self._there_s > self._asked.stalled_after_s
+        return view
+
+    def last_lines(self, view: View) -> Iterator[str]:
+        return _last_lines(self.watched, view, self._rollback.rows)
 
 
-def _wait(watched: Watched) -> None:
+def _follow(found: Sequence[Watched], asked: _Asked, stack: ExitStack) -> list[State]:
+    """Shows the progress of servers until each is ready, or gone for good."""
+    under_way = {number: _Followed(watched, asked, stack) for number, watched in enumerate(found)}
+    states = []
+    with _Display(asked, several=len(found) > 1) as display:
+        while under_way:
+            views = {number: followed.look() for number, followed in under_way.items()}
+            display.show(views)
+            for number, view in views.items():
+                if under_way[number].is_over:
+                    display.end(number, view, under_way.pop(number).last_lines(view))
+                    states.append(view.state)
+            if under_way:
+                _wait([followed.watched for followed in under_way.values()])
+    return states
+
+
+def _wait(found: Iterable[Watched]) -> None:
     """Waits for the next line, a second at most. Some lines grow by a number many times a second."""
-    if watched.source is not None and watched.source.behind:
+    sources = [watched.source for watched in found if watched.source is not None]
+    if any(source.behind for source in sources):
         return
     time.sleep(_SHORTEST_S)
     poller = select.poll()
-    if watched.source is not None:
-        poller.register(watched.source.fd, select.POLLIN)
+    for source in sources:
+        poller.register(source.fd, select.POLLIN)
     poller.poll((_INTERVAL_S - _SHORTEST_S) * 1000)
 
 
 def _last_lines(watched: Watched, view: View, locked_rows: int | None) -> Iterator[str]:
-    """Yields the last state and, of a start that ended, what `recovery analyze` says of it."""
+    """Yields, of a start that ended, what `recovery analyze` says of it."""
     from recovery.cli.analyze import advice_lines, log_answer
 
-    yield one_line(view)
     last = watched.log.starts()[-1:]
     if view.state is State.READY and view.progress.phase is not None:
         yield "Rows of open transactions stay locked until the rollback ends: --socket or --defaults-file follow it."
@@ -643,31 +792,27 @@ class _Rollback:
     )
 
     def __init__(self, asked: _Asked) -> None:
-        self._login: Mapping[str, Any] | None = None
+        self._asked = asked
         self._connection: Connection[Cursor] | None = None
         self._asked_s = 0.0
+        self.is_followed = asked.login is not None
         self.rows: int | None = None
         """Rows that transactions of before the crash have changed and still lock."""
-        if asked.login_socket is not None or asked.login_file is not None:
-            from recovery.mysqld.client import read_login
 
-            self._login = read_login(asked.login_socket, asked.login_file)
-            self._where = self._login["unix_socket"] or str(asked.login_file)
-
-    @property
-    def is_followed(self) -> bool:
-        return self._login is not None
-
-    def update(self, progress: StartProgress) -> None:
-        if self._login is None or progress.ready_s is None or time.monotonic() - self._asked_s < _INTERVAL_S:
+    def update(self, watched: Watched) -> None:
+        progress = watched.log.progress
+        if not self.is_followed or progress.ready_s is None or time.monotonic() - self._asked_s < _INTERVAL_S:
             return
         self._asked_s = time.monotonic()
         from recovery.mysqld.client import BROKEN_ANSWER, connect_as_user, explain, scalar
 
+        login = _login_of(watched, self._asked) or self._asked.login
+        assert login is not None
         try:
             if self._connection is None:
-                self._connection = connect_as_user(self._login)
+                with _connectable(login) as named:
+                    self._connection = connect_as_user(named)
             self.rows = int(str(scalar(self._connection, self._ROWS)))
         except BROKEN_ANSWER as error:
-            raise explain(error, self._where) from error
+            raise explain(error, _place(login)) from error
         progress.add_rows_to_undo(time.monotonic(), self.rows)

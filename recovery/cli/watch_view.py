@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
@@ -12,6 +12,7 @@ from typing import Any
 from recovery.analysis.phase_names import what_happens_in
 from recovery.cli.output import duration_words
 from recovery.model import Version
+from recovery.mysqld.running_server import Answer
 from recovery.mysqld.start_progress import REDO, PhaseAhead, Progress, TimeLeft, Unit
 from recovery.mysqld.watched_log import RestartLoop
 
@@ -26,6 +27,12 @@ class State(Enum):
     STALLED = 11
     LOOP = 12
     GONE = 3
+
+
+def worst(states: Iterable[State]) -> State:
+    """Returns the state of several servers that a check must not miss."""
+    order = (State.GONE, State.STALLED, State.LOOP, State.PROGRESSING, State.READY)
+    return min(states, key=order.index)
 
 
 @dataclass(frozen=True)
@@ -51,15 +58,14 @@ class View:
     """Times of the phases in another session."""
     reason: str | None = None
     """Why the server ended."""
-    answer: bool | None = None
-    """Whether a ready server greets a new connection; None: it was not asked."""
+    answer: Answer | None = None
+    """How a ready server answers a new connection; None while nobody asks."""
 
 
 def view_lines(view: View) -> Iterator[str]:
     """Yields the lines of the live view."""
-    who = f"{view.version or 'the server'}{f', pid {view.pid}' if view.pid else ''}, {view.where}"
     since = "" if view.startup_s is None or view.state is State.READY else f", for {duration_words(view.startup_s)}"
-    yield f"{who}: {_STATE_WORDS[view.state]}{since}"
+    yield f"{name_of(view)}: {_STATE_WORDS[view.state]}{since}"
     yield f"  {progress_text(view)}"
     if view.state is not State.READY and view.progress.phase is not None:
         since, idle = (duration_words(seconds) for seconds in (view.progress.since_s, view.idle_s))
@@ -70,6 +76,11 @@ def view_lines(view: View) -> Iterator[str]:
         yield f"  {_waits_text(view.waits_for, view.idle_s)}"
     for what in view.missing:
         yield f"  this user may not see {what}"
+
+
+def name_of(view: View) -> str:
+    """Returns which server it is."""
+    return f"{view.version or 'the server'}{f', pid {view.pid}' if view.pid else ''}, {view.where}"
 
 
 def _activity_text(progress: Progress) -> str:
@@ -124,9 +135,15 @@ def progress_text(view: View) -> str:
 
 
 def _answer_text(view: View) -> str:
-    if view.answer is None:
+    answer = view.answer
+    if answer is None:
         return ""
-    return "; it greets new connections, and was asked no query" if view.answer else "; it answers no new connection"
+    if answer.hangs:
+        return f"; {answer.why}"
+    if answer.to == "query":
+        return "; it answers a query"
+    greets = "it greets new connections, and" if answer.to is not None else "it"
+    return f"; {greets} was asked no query: {answer.why}"
 
 
 def _done_text(progress: Progress) -> str:
@@ -273,6 +290,9 @@ class LineOfJson:
     """What a server that makes no progress waits for, in words."""
     missing: tuple[str, ...] = ()
     """What this user may not see."""
+    answered: str | None = None
+    """With `--once`, what a ready server has answered: `query`, which takes a login, or only `greeting`, that of a new
+    connection to its socket. Null if it answered neither, or was asked neither: `text` says why."""
 
 
 def to_json(view: View, at: datetime) -> str:
@@ -305,6 +325,7 @@ def to_json(view: View, at: datetime) -> str:
         limit=view.limit,
         waits_for=view.waits_for,
         missing=view.missing,
+        answered=None if view.answer is None else view.answer.to,
     )
 
 

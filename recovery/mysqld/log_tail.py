@@ -18,6 +18,8 @@ _MAX_CHUNKS = 16
 """Limit for one read, so that a log of gigabytes is returned in pieces that fit into the memory."""
 _LONGEST_LINE_BYTES = 1 << 20
 """Longer lines are cut, so that a log without newlines cannot fill the memory."""
+_REMEMBERED_BYTES = 256
+"""What is compared with the log at each read: once it was truncated, something else is there, however large it is."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,12 @@ class LogTail:
         try:
             self._inotify.add_watch(path, flags.MODIFY)
             self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            os.lseek(self._file, begin, os.SEEK_SET)
         except OSError:
             self._inotify.close()
             raise
         self._path = path
-        self._rest = b""
+        known = min(begin, _REMEMBERED_BYTES)
+        self._at, self._before, self._rest = begin, os.pread(self._file, known, begin - known), b""
         self.bytes_read = 0
         self.behind = False
         """Whether the last read left something unread. Then the caller must not wait for more."""
@@ -63,11 +65,11 @@ class LogTail:
         lines: list[LogLine] = []
         self.behind = False
         for number in range(_MAX_CHUNKS):
-            chunk = os.read(self._file, _CHUNK_BYTES)
+            chunk = self._next_chunk()
             if not chunk and number == 0:
-                if not self._was_rotated():
+                if not self._was_replaced():
                     return lines
-                chunk = os.read(self._file, _CHUNK_BYTES)
+                chunk = self._next_chunk()
             arrived_s, wall_s = time.monotonic(), time.time()
             self.bytes_read += len(chunk)
             *whole, rest = (self._rest + chunk).split(b"\n")
@@ -82,23 +84,35 @@ class LogTail:
         self.behind = True
         return lines
 
-    def _was_rotated(self) -> bool:
-        """Returns whether the log was rotated, and goes to the beginning of what is there now."""
-        opened = os.fstat(self._file)
-        if opened.st_size < os.lseek(self._file, 0, os.SEEK_CUR):
-            os.lseek(self._file, 0, os.SEEK_SET)
-        else:
-            try:
-                if os.path.samestat(opened, self._path.stat()):
-                    return False
-                file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-                self._inotify.add_watch(self._path, flags.MODIFY)
-            except OSError:  # renamed, and not yet there again
+    def _next_chunk(self) -> bytes:
+        """Returns what follows the bytes that were read last or, once these are not there any more, the first bytes of
+        a log that was truncated. A program that does not append leaves a hole before what it writes after that."""
+        known = self._before
+        found = os.pread(self._file, len(known) + _CHUNK_BYTES, self._at - len(known))
+        if not found.startswith(known) and found[: len(known)] != bytes(len(known)):
+            self._begin()
+            known, found = b"", os.pread(self._file, _CHUNK_BYTES, 0)
+        chunk = found[len(known) :]
+        self._at += len(chunk)
+        self._before = found[-_REMEMBERED_BYTES:]
+        return chunk
+
+    def _was_replaced(self) -> bool:
+        """Returns whether there is another file of this name, and goes to its beginning."""
+        try:
+            if os.path.samestat(os.fstat(self._file), self._path.stat()):
                 return False
-            os.close(self._file)
-            self._file = file
-        self._rest = b""
+            file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            self._inotify.add_watch(self._path, flags.MODIFY)
+        except OSError:  # renamed, and not yet there again
+            return False
+        os.close(self._file)
+        self._file = file
+        self._begin()
         return True
+
+    def _begin(self) -> None:
+        self._at, self._before, self._rest = 0, b"", b""
 
     def is_at(self, path: Path) -> bool:
         """Returns whether this path leads to the followed file, or to none."""
@@ -116,7 +130,7 @@ class LogTail:
 
 
 def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", errors="replace").rstrip("\r")
+    return raw.lstrip(b"\0").decode("utf-8", errors="replace").rstrip("\r")
 
 
 _TAIL_BYTES = 65536

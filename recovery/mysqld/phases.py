@@ -161,6 +161,13 @@ _PHASE_BEGUN_BY = {
     (Milestone.SEGMENTS, FileAccess.NAMED_IN_REDO): DICTIONARY,
 }
 """The same phases while they last, by the milestone that begins them and the access to files."""
+_NEXT_AFTER = {
+    Milestone.SCANNED: BUFFER_POOL,
+    Milestone.VALIDATED: REST_TO_READY,
+    Milestone.DICTIONARY_UPGRADED: REST_TO_READY,
+}
+"""What is left after these is short, and is counted to the phase before the one that they end. A server that is there
+is said to be in the next one: it does not go back."""
 _PROGRESS_OF = {Milestone.SCANNING: Milestone.FOUND, Milestone.CHECKING: Milestone.CHECK}
 """Milestones about the progress of some work, and the one at which the work began."""
 _PROGRESS_INTERVAL_S = 10.0
@@ -259,7 +266,7 @@ def current_phase(sightings: Sequence[Sighting], server: StartContext) -> str:
         return begun
     if last is Milestone.INNODB and not server.has_notes:
         return INNODB_INITIALIZATION
-    opened = PHASE_OPENED_BY.get(last, UNNAMED)
+    opened = _NEXT_AFTER.get(last) or PHASE_OPENED_BY.get(last, UNNAMED)
     # Of a clean shutdown there is no redo to scan, and no line until the files are looked up.
     is_last_line = (last is Milestone.APPLY and Milestone.CHECKPOINT in milestones) or (
         last in _REDO and not server.crashed

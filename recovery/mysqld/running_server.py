@@ -12,7 +12,7 @@ import socket
 import stat
 import subprocess
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +27,7 @@ _DEFAULTS_FILES = ("etc/my.cnf", "etc/mysql/my.cnf", "usr/etc/my.cnf")
 _CONTAINER = re.compile(r"(docker|libpod|cri-containerd|crio)[-/]([0-9a-f]{64})")
 _UNIT = re.compile(r"/([^/\n]+\.service)(?:/|$)", re.MULTILINE)
 _MAX_STACK_LINES = 3
-_GREETING_S = 5.0
+GREETING_S = 5.0
 _LISTENS = "00010000"
 
 
@@ -56,6 +56,18 @@ class RunningServer:
             page_bytes = None if self.datadir is None else read_page_bytes(self.datadir / "ibdata1")
         files = None if self.datadir is None else _count_tablespaces(self.datadir)
         return Totals(files, redo, page_bytes or Totals.page_bytes, direct_io=uses_direct_io(self.pid))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a ready server answers a new connection."""
+
+    to: str | None
+    """`query` or `greeting`; None if it was not asked, or does not answer."""
+    why: str | None = None
+    """Why it was asked no query, or what it does not answer, in words."""
+    hangs: bool = False
+    """Whether it was asked, and does not answer."""
 
 
 def running_servers() -> list[int]:
@@ -117,25 +129,47 @@ def sample_of(pid: int, at_s: float) -> ProcessSample | None:
     return ProcessSample(at_s, **io, cpu_s=fields.cpu_ticks / TICKS_PER_S, state=fields.state)
 
 
-def greets(pid: int) -> bool | None:
-    """Returns whether a server greets a new connection to its socket, which needs no login; None if no socket of it is
-    seen. It is asked for no query."""
-    sockets = list(_listening_sockets(pid))
+def greeting(pid: int) -> Answer:
+    """Returns whether a server greets a new connection to its socket, which needs no login."""
+    try:
+        sockets = listening_sockets(pid)
+    except PermissionError:
+        return Answer(None, "this user may not see its sockets (run as root, or as the user of the server)")
+    if not sockets:
+        return Answer(None, "it listens on no socket")
+    gone = [path for path in sockets if _is_gone(path)]
     for path in sockets:
-        with suppress(OSError), socket.socket(socket.AF_UNIX) as client:
-            client.settimeout(_GREETING_S)
-            try:
-                client.connect(str(path))
+        try:
+            with short_name(path) as name, socket.socket(socket.AF_UNIX) as client:
+                client.settimeout(GREETING_S)
+                client.connect(name)
                 if client.recv(5):
-                    return True
-            except PermissionError:
-                return None
-    return False if sockets else None
+                    return Answer("greeting")
+        except PermissionError:
+            return Answer(None, "this user may not connect to its socket")
+        except OSError:
+            continue
+    if gone == sockets:
+        of_root = gone[0].parts[3] == "root"
+        return Answer(None, f"its socket file {Path('/' if of_root else '', *gone[0].parts[4:])} is gone")
+    return Answer(None, "it answers no new connection", hangs=True)
 
 
-def _listening_sockets(pid: int) -> Iterator[Path]:
-    folder, opened = Path(f"/proc/{pid}"), set()
-    with suppress(OSError):
+def _is_gone(path: Path) -> bool:
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def listening_sockets(pid: int) -> list[Path]:
+    """Returns the sockets at which a server listens, of which the file may be gone. Raises PermissionError if this user
+    may not see them."""
+    folder, opened, found = Path(f"/proc/{pid}"), set(), []
+    with suppress(FileNotFoundError, ProcessLookupError):
         for descriptor in (folder / "fd").iterdir():
             with suppress(OSError):
                 opened.add(str(descriptor.readlink()))
@@ -149,7 +183,18 @@ def _listening_sockets(pid: int) -> Iterator[Path]:
             and "mysqlx" not in fields[7]
         ):
             base = folder / "root" if fields[7].startswith("/") else folder / "cwd"
-            yield base / fields[7].lstrip("/")
+            found.append(base / fields[7].lstrip("/"))
+    return found
+
+
+@contextmanager
+def short_name(path: Path) -> Iterator[str]:
+    """Gives a name of a socket that is short enough to connect to, however long its path is."""
+    folder = os.open(path.parent, os.O_PATH | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
 
 
 def what_it_waits_for(pid: int) -> str:

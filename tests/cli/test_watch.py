@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,13 +19,17 @@ from pathlib import Path
 import pytest
 from schema_check import complaints
 from sessions import FIXTURES
+from waiting import until
 from watch_schema import watch_schema
 
 from recovery.cli import watch as watch_module
 from recovery.cli.main import run
-from recovery.cli.watch_view import State, View, one_line, to_json, view_lines
+from recovery.cli.watch_view import State, View, one_line, to_json, view_lines, worst
+from recovery.errors import UsageError
 from recovery.model import parse_version
+from recovery.mysqld import running_server
 from recovery.mysqld.log_tail import LogTail
+from recovery.mysqld.running_server import Answer, look_at
 from recovery.mysqld.start_progress import PhaseAhead, Progress, TimeLeft, Unit
 from recovery.mysqld.watched_log import RestartLoop
 
@@ -186,6 +193,37 @@ def test_a_rotated_log_is_followed(tmp_path: Path) -> None:
         assert [line.text for line in tail.read()] == ["3"]
 
 
+@pytest.mark.parametrize("begin", [0, 8])
+def test_a_log_that_was_truncated_and_has_outgrown_what_was_read_is_read_anew(begin: int, tmp_path: Path) -> None:
+    """As copytruncate of logrotate does, under a server that appends."""
+    log = tmp_path / "error.log"
+    log.write_text("a line\n" * 100)
+    with LogTail(log, begin=begin) as tail:
+        if not begin:
+            assert len(tail.read()) == 100
+        log.write_text("".join(f"another {number}\n" for number in range(500)))
+        assert [line.text for line in tail.read()] == [f"another {number}" for number in range(500)]
+        with log.open("a") as opened:
+            opened.write("last\n")
+        assert [line.text for line in tail.read()] == ["last"]
+
+
+def test_a_truncated_log_of_a_program_that_does_not_append_is_read_on(tmp_path: Path) -> None:
+    """It writes where it was, after a hole."""
+    log = tmp_path / "error.log"
+    with log.open("w") as writer, LogTail(log) as tail:
+        writer.write("a line\n" * 100)
+        writer.flush()
+        assert len(tail.read()) == 100
+        os.truncate(log, 0)
+        for text in ("next", "last"):
+            writer.write(f"{text}\n")
+            writer.flush()
+            assert [line.text for line in tail.read()] == [text]
+    with LogTail(log) as tail:
+        assert [line.text for line in tail.read()] == ["next", "last"]
+
+
 def test_a_pipe_that_is_never_empty_gets_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch_module, "_INTERVAL_S", 0.0)
     monkeypatch.setattr(watch_module, "_READ_BYTES", 4)
@@ -193,10 +231,12 @@ def test_a_pipe_that_is_never_empty_gets_a_look(monkeypatch: pytest.MonkeyPatch)
     with os.fdopen(end, "rb") as stream:
         with os.fdopen(begin, "wb") as writer:
             writer.write(b"one\ntwo\n")
-        pipe = watch_module._Pipe(stream)
-        assert [text for text, _, _ in pipe.read()] == ["one"]
-        assert pipe.behind
-        assert [text for text, _, _ in pipe.read()] == ["two"]
+        watched = watch_module.Watched(None, pipe := watch_module._Pipe(stream), "a pipe")
+        lines = list[str]()
+        monkeypatch.setattr(watched.log, "take", lambda text, *_, **__: lines.append(text))
+        for read in (["one"], ["one", "two"]):
+            watched.update()
+            assert (lines, pipe.behind) == (read, True)
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\xff" * 100, b"a line\n"])
@@ -221,6 +261,29 @@ def test_standard_input_is_read_to_its_end_with_the_stamps_of_a_collector() -> N
     assert followed.stdout.endswith(
         "% redo apply: 5.7.22 applies the redo log.\nwhat shortens it: recovery docs shorten#redo\n"
     )
+
+
+def test_a_file_of_json_gets_every_line_and_once_only_one(tmp_path: Path) -> None:
+    found = tmp_path / "watch.json"
+    found.write_text("of another time\n")
+    command = [sys.executable, "-m", "recovery", "watch", "-", f"--json={found}"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as watcher:
+        assert watcher.stdin is not None
+        for lines in (LINES_57[:APPLIED], LINES_57[APPLIED:READY]):
+            watcher.stdin.writelines(lines)
+            watcher.stdin.flush()
+            until(lambda: len(states(found)) > 1, "two looks")  # the second part is read after them
+    written = states(found)
+    assert (written[0], written[-1]) == ("progressing", "ready")
+    for _ in range(2):
+        subprocess.run([*command, "--once"], input="".join(LINES_57[:READY]), text=True, check=True)
+        assert states(found) == ["ready"]
+
+
+def states(found: Path) -> list[str]:
+    """The states in a file of JSON, one object a line."""
+    lines = found.read_text().splitlines()
+    return [] if "another" in lines[0] else [json.loads(line)["state"] for line in lines]
 
 
 def test_phases_ahead_have_the_times_of_the_session_that_was_asked_for() -> None:
@@ -275,6 +338,13 @@ def test_no_server_is_exit_code_3(
     assert list(complaints(json.loads(text), SCHEMA, SCHEMA)) == []
 
 
+def test_a_server_that_ends_while_it_is_looked_at_is_not_taken_for_one_that_is_hidden(
+    servers: Callable[[list[int]], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    servers([4_000_000])
+    assert once(str(tmp_path), capsys=capsys)[0] == State.GONE.value
+
+
 def test_a_server_that_did_not_start_is_found_by_its_log(
     servers: Callable[[list[int]], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -308,14 +378,167 @@ def test_what_cannot_be_read_is_refused(
         assert re.match(r"error: .+\nhint:  .+\n$", error), error
 
 
-def test_several_starting_servers_are_listed(
-    servers: Callable[[list[int]], None], capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def two_processes(servers: Callable[[list[int]], None]) -> Iterator[list[int]]:
+    """Two processes that are taken for servers that are starting."""
     with subprocess.Popen(["sleep", "60"]) as one, subprocess.Popen(["sleep", "60"]) as other:
         servers([one.pid, other.pid])
-        assert run(["watch", "--once"]) == 2
-        error = capsys.readouterr().err
-        assert re.search(rf"2 servers (are|may be) starting: {one.pid} over .+; {other.pid} over ", error)
-        assert f"name one: recovery watch {one.pid}" in error
+        yield [one.pid, other.pid]
         one.kill()
         other.kill()
+
+
+def test_several_starting_servers_get_a_line_each(
+    two_processes: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, text = once(capsys=capsys)
+    assert code == State.PROGRESSING.value
+    assert re.findall(r"^the server, pid (\d+), .*: progressing: ", text, re.MULTILINE) == [*map(str, two_processes)]
+    file = tmp_path / "watch.json"
+    assert once(f"--json={file}", capsys=capsys)[0] == State.PROGRESSING.value
+    assert [json.loads(line)["pid"] for line in file.read_text().splitlines()] == two_processes
+
+
+def test_a_login_is_of_one_server(two_processes: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["watch", "--once", f"--socket={tmp_path}/socket"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: the login is of one server, and 2 are watched: ")
+    assert f"name one: recovery watch {two_processes[0]}" in error
+
+
+def test_of_several_servers_the_worst_state_counts() -> None:
+    order = [State.READY, State.PROGRESSING, State.LOOP, State.STALLED, State.GONE]
+    assert [worst(order[: number + 1]) for number in range(len(order))] == order
+    assert worst(reversed(order)) is State.GONE
+
+
+# --- Ready
+
+
+def asked_for(login_socket: Path | None = None, login_file: Path | None = None) -> watch_module._Asked:
+    return watch_module._Asked(
+        json_to=None, once=True, stalled_after_s=60.0, log_alone=None, like=None, login_socket=login_socket,
+        login_file=login_file, login=watch_module._read_login(login_socket, login_file), results=Path(),
+    )  # fmt: skip
+
+
+def followed(view: View, *later: View, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The lines of a server where there is no terminal."""
+    with watch_module._Display(asked_for(), several=False) as display:
+        for one in (view, *later):
+            display.show({0: one})
+        display.end(0, one, ["the answer"])
+    return capsys.readouterr().out.splitlines()
+
+
+def test_ready_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    ready = replace(PROGRESS, phase=None, done=None, total=None, unit=None, rate=None, left_s=None, ready=True)
+    view = replace(VIEW, state=State.READY, progress=ready)
+    assert followed(view, capsys=capsys) == ["ready: ready for connections", "the answer"]
+    rolls_back = replace(view, progress=replace(ready, phase="rollback"))
+    assert followed(VIEW, rolls_back, rolls_back, view, capsys=capsys)[1:] == [
+        "ready: rollback; then rows of open transactions are free", "rows of open transactions are free", "the answer",
+    ]  # fmt: skip
+    again = replace(view, pid=322)
+    assert followed(view, again, capsys=capsys) == ["ready: ready for connections"] * 2 + ["the answer"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "answered"),
+    [
+        (None, "", None),
+        (Answer("query"), "; it answers a query", "query"),
+        (Answer("greeting", "no login"), "; it greets new connections, and was asked no query: no login", "greeting"),
+        (Answer(None, "it listens on no socket"), "; it was asked no query: it listens on no socket", None),
+        (Answer("greeting", "it does not answer in time", hangs=True), "; it does not answer in time", "greeting"),
+    ],
+)
+def test_ready_says_what_was_asked(answer: Answer | None, text: str, answered: str | None) -> None:
+    ready = replace(PROGRESS, phase=None, done=None, total=None, unit=None, rate=None, left_s=None, ready=True)
+    view = replace(VIEW, state=State.READY, progress=ready, answer=answer)
+    assert one_line(view) == f"ready: ready for connections{text}"
+    assert json.loads(to_json(view, datetime(2026, 11, 28, tzinfo=UTC)))["answered"] == answered
+
+
+class OneServer:
+    """A socket of this process, which sends each client some bytes and then waits."""
+
+    def __init__(self, folder: Path, sends: bytes) -> None:
+        self.path, self._listener, self._sends = folder / "s", socket.socket(socket.AF_UNIX), sends
+        self._clients: list[socket.socket] = []
+
+    def __enter__(self) -> OneServer:
+        self._listener.bind(str(self.path))
+        self._listener.listen()
+        threading.Thread(target=self._serve, daemon=True).start()
+        return self
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                self._clients.append(self._listener.accept()[0])
+                self._clients[-1].sendall(self._sends)
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        for one in (self._listener, *self._clients):
+            one.close()
+
+
+SHAKE = b"\x0a5.7.22\0" + bytes(4) + b"12345678\0\xff\xf7\x08\x02\0\x0f\x80\x15" + bytes(10) + b"123456789012\0"
+GREETING = len(SHAKE).to_bytes(3, "little") + b"\0" + SHAKE
+
+
+def ask(watched: watch_module.Watched, *login: Path | None) -> Answer:
+    return watch_module._ask(watched, asked_for(*login))
+
+
+def test_a_server_that_greets_and_answers_no_query_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch_module, "GREETING_S", 0.2)
+    this = watch_module.Watched(look_at(os.getpid()), None, "here")
+    with OneServer(tmp_path, GREETING) as server:
+        assert ask(this) == Answer("greeting", "no login was given (--socket, --defaults-file)")
+        found = ask(this, server.path)
+        assert (found.to, found.hangs) == ("greeting", True)
+        assert f"the server at {server.path} takes a connection, but does not answer in time" in (found.why or "")
+
+
+def test_a_server_without_a_greeting_hangs_and_one_without_a_socket_is_not_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running_server, "GREETING_S", 0.2)
+    this, login = watch_module.Watched(look_at(os.getpid()), None, "here"), tmp_path / "my.cnf"
+    login.write_text("[client]\nuser=asker\n")
+    (tmp_path / "short").mkdir()
+    assert ask(this) == ask(this, None, login) == Answer(None, "it listens on no socket")
+    with OneServer(tmp_path / "short", b"") as server:
+        assert ask(this) == ask(this, server.path) == Answer(None, "it answers no new connection", hangs=True)
+        server.path.unlink()
+        for words in ((), (None, login), (tmp_path / "s",)):
+            assert ask(this, *words) == Answer(None, f"its socket file {server.path} is gone")
+    assert ask(watch_module.Watched(None, None, "a log")) == Answer(None, "only its log is known")
+
+
+def test_a_socket_with_the_longest_name_is_asked(tmp_path: Path) -> None:
+    """/proc/PID/root is in front of it."""
+    this = watch_module.Watched(look_at(os.getpid()), None, "here")
+    folder = tmp_path / ("x" * (105 - len(str(tmp_path)) - len("//s")))
+    folder.mkdir()
+    with OneServer(folder, GREETING):
+        assert ask(this).to == "greeting"
+
+
+def test_the_socket_of_another_server_is_refused(tmp_path: Path) -> None:
+    this, login = watch_module.Watched(look_at(os.getpid()), None, "here"), tmp_path / "my.cnf"
+    with OneServer(tmp_path, GREETING) as server:
+        with pytest.raises(UsageError, match=f"{tmp_path}/other is no socket of process {os.getpid()}"):
+            ask(this, tmp_path / "other")
+        login.write_text("[client]\nuser=asker\nsocket=/of/another\n")
+        found = watch_module._login_of(this, asked_for(None, login))
+        assert found is not None
+        assert Path(found["unix_socket"]).samefile(server.path), "a file is of any server, --socket of one"
+        assert found["ssl_disabled"]
+        login.write_text("[client]\nuser=asker\nhost=db1\n")
+        found = watch_module._login_of(this, asked_for(None, login))
+        assert found is not None
+        assert (found["unix_socket"], found["host"]) == (None, "db1")

@@ -230,6 +230,8 @@ def test_phases_around_a_line_without_a_time_are_joined() -> None:
         (FileAccess.SCAN_AND_VALIDATE, [Milestone.SCAN, Milestone.SCANNING], "file scan"),
         (FileAccess.SCAN_AND_VALIDATE, [Milestone.VALIDATE], "dictionary read + file check"),
         (FileAccess.SCAN_AND_VALIDATE, [Milestone.VALIDATE, Milestone.CHECKING], "file check"),
+        (FileAccess.SCAN_AND_VALIDATE, [Milestone.SCAN, Milestone.SCANNED], "buffer pool"),
+        (FileAccess.SCAN_AND_VALIDATE, [Milestone.VALIDATE, Milestone.VALIDATED], "rest to ready"),
         (FileAccess.UNLOGGED_AFTER_REDO, [Milestone.APPLIED, Milestone.RESIZE], "redo log resize"),
         (FileAccess.SCAN_AND_VALIDATE, [Milestone.STARTED], "dictionary"),
         (FileAccess.BEFORE_REDO, [Milestone.CHECKPOINT], "discovery"),

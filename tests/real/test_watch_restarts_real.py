@@ -16,7 +16,7 @@ from recovery.cli.main import run
 from recovery.linux.procfs import is_stopped
 from recovery.mysqld.launcher import Launch, RunDirs, environment, open_files_limit, prepare_command
 from recovery.mysqld.options import base_settings, experiment_settings, merge
-from recovery.mysqld.running_server import greets
+from recovery.mysqld.running_server import greeting
 
 pytestmark = pytest.mark.real
 
@@ -69,7 +69,7 @@ def test_servers_that_follow_each_other_are_watched_until_one_is_ready(
         assert "it greets new connections" in capsys.readouterr().out
         server.send_signal(signal.SIGSTOP)
         until(lambda: is_stopped(server.pid), "the server to be stopped")
-        assert greets(server.pid) is False
+        assert greeting(server.pid).hangs
         assert run(["watch", "--once", str(server.pid)]) == 11
         server.kill()
         server.wait()
