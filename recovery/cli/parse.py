@@ -106,16 +106,18 @@ def _request_of(experiment: Experiment, complete: _CompleteOptions) -> Request:
         host = replace(capacity, open_files=servers.open_files or capacity.open_files)
         specs, settings = experiment.variant_specs(options, schema, host), experiment.settings(options, schema, host)
         unavailable = experiment.unavailable(options, host)
+    method = Method(**field_values("method", texts), refused=refused)
+    unprobed = (experiment.unprobed,) if experiment.unprobed and not (method.probe or limits.read_iops) else ()
     request = Request(
         experiment.name,
         specs,
         servers,
         SessionSizes(**{"schema": schema, "points": points, "inserts": inserts, **field_values("sizes", texts)}),
-        Method(**field_values("method", texts), refused=refused),
+        method,
         Output(**{"data": default_data_dir(), **field_values("output", texts)}),
         experiment_options=options,
         settings_of_experiment=tuple(settings.items()),
-        unavailable=(*unavailable, *complete.notes),
+        unavailable=(*unavailable, *unprobed, *complete.notes),
     )
     check_request(request)
     command = repeat_command(experiment.name, given, options_of(EXPERIMENTS[experiment.name].options))

@@ -522,6 +522,8 @@ PENDING_WORK = Experiment(
         STANDARD: {"tables": 4, "rows": 250_000, "runs": 3},
     },
     scale=STANDARD,
+    unprobed="NO_PROBE=1: `recovery calibrate` cannot use this session, which does not measure the reads a second of "
+    "the storage. Leave NO_PROBE= out to calibrate with it",
     defaults={
         "dirty": "an eighth and half of the pages that the load changes",
         "uncommitted": "half of the rows of a table",
