@@ -105,6 +105,24 @@ def test_starts(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "[6/6] 5.7.22 warm" in printed.err
 
 
+@pytest.mark.parametrize("experiment", ["crash-recovery", "clean-start"])
+def test_one_of_something_has_no_plural(
+    experiment: str, at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [experiment, "--tables", "1", "--runs", "1", *at]
+    run([*words, "--dry-run"])
+    run([*words, "--verbose"])
+    run(["resume", "--results", str(tmp_path / "results")])
+    run(["repeat", "--times", "2", "--verbose", "--results", str(tmp_path / "results")])
+    run(["compare", "--results", str(tmp_path / "results")])
+    printed = capsys.readouterr()
+    folder = tmp_path / "results" / "latest"
+    texts = [printed.out, printed.err, *((folder / f"report.{kind}").read_text() for kind in ("txt", "md", "html"))]
+    plurals = r"(?<![\d.,:-])1 (?!is|as|was)[a-z. ]{0,12}(?:tables|runs|files|servers|seconds|requests|starts|rows|sessions)\b"
+    assert [" ".join(found[0].split()) for text in texts for found in re.finditer(plurals, text)] == []
+    assert "1 table" in printed.out
+
+
 @pytest.mark.parametrize("release", ["26.7.0", "28.4.1", "27.1.0.1"])
 def test_a_release_newer_than_those_that_were_tried_has_their_capabilities_and_a_warning(
     release: str, at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -46,6 +46,7 @@ from recovery.model import DEFAULT_TABLES, Limits, Schema, Version, parse_versio
 from recovery.mysqld.table_files import kept_table_files
 from recovery.mysqld.table_size import estimate_space
 from recovery.profiling.samplers import why_unusable
+from recovery.report.fmt import count_text
 
 
 @dataclass(frozen=True)
@@ -467,7 +468,9 @@ def summary_lines(found: Mapping[str, tuple[Check, ...]]) -> list[str]:
     for check in sorted(key_checks, key=lambda check: check.ok is True):  # notes first
         lines += _check_lines(replace(check, detail=_shorten(check), hint=""), why="")
     notes = sum(check.ok is None for check in checks)
-    counted = f"{len(checks)} checks: {len(bad)} BAD, {notes} notes. `recovery doctor -v` shows all of them."
+    counted = (
+        f"{len(checks)} checks: {len(bad)} BAD, {count_text(notes, 'note')}. `recovery doctor -v` shows all of them."
+    )
     busy = [check.name for check in checks if check.name in _BUSY_CHECKS and check.ok is not True]
     verdict = "This host is fit for measurements."
     if bad:

@@ -420,7 +420,9 @@ def _finish_ended_session(unfinished: Unfinished, json_to: str | None) -> int:
 
     write_reports(unfinished.folder, unfinished.session)
     lacking = incomplete_reason(unfinished.session)
-    text = f"all of its {unfinished.session.planned_runs} runs were measured" if lacking is None else lacking
+    planned = unfinished.session.planned_runs
+    all_of_it = "its only run was measured" if planned == 1 else f"all of its {planned} runs were measured"
+    text = all_of_it if lacking is None else lacking
     print_line(f"{unfinished.folder.name} has ended: {text}; `recovery report` prints it", err=True)
     write_json(json_to, read_stored_text(unfinished.folder / REPORT_FILE))
     return 0 if lacking is None else 1

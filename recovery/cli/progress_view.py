@@ -25,7 +25,7 @@ from recovery.metrics import metric
 from recovery.model import Run, Status
 from recovery.mysqld.phases import CurrentPhase
 from recovery.report.fmt import cell as cell_text
-from recovery.report.fmt import count, seconds, with_unit
+from recovery.report.fmt import count, count_text, seconds, with_unit
 from recovery.session.progress import (
     BuildProgress,
     CellSummary,
@@ -65,7 +65,7 @@ def live_view(snapshot: ProgressSnapshot, width: int, height: int) -> tuple[Line
 
 def headline(snapshot: ProgressSnapshot) -> str:
     ended = sum(cell.ended for cell in snapshot.cells)
-    parts = [] if snapshot.planned_runs is None else [f"{ended} of {snapshot.planned_runs} runs done"]
+    parts = [] if snapshot.planned_runs is None else [f"{ended} of {count_text(snapshot.planned_runs, 'run')} done"]
     parts.append(f"{duration_words(snapshot.elapsed_s)} so far")
     if snapshot.left_s is not None and snapshot.status is Status.RUNNING:
         parts.append(f"about {duration_words(snapshot.left_s)} left" if snapshot.left_s >= 1 else "nearly done")
@@ -470,7 +470,7 @@ class ProgressDisplay:
             read = f", {run.metrics['read_bytes'] / 1e9:.2f} GB read" if "read_bytes" in run.metrics else ""
             line += f"{with_unit(metric(figure), value)}{read}"
         if run.stacks.program is not None:
-            line += f", {run.stacks.count} samples by {run.stacks.program}"
+            line += f", {count_text(run.stacks.count or 0, 'sample')} by {run.stacks.program}"
         if run.verdict.as_asked:
             self.say(line)
         else:

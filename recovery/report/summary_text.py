@@ -471,7 +471,8 @@ def _conditions(context: _Context, measured: Sequence[Summary]) -> str:
     if not proper:
         return ""
     counted = _mean_of_runs(context.session, proper, " +- 95 % interval{}")
-    return f" {on_host(context.session)}{'' if number is None else f', {number:,} tables'}; {counted}:"
+    tables_text = "" if number is None else f", {fmt.count_text(number, 'table')}"
+    return f" {on_host(context.session)}{tables_text}; {counted}:"
 
 
 def _mean_of_runs(session: Session, measured: Sequence[Summary], interval: str) -> str:
@@ -671,7 +672,9 @@ def _reads_per_table(session: Session, runs: Sequence[Run]) -> Iterator[str]:
     if not tables or size is None:
         return
     if tables < _MANY_TABLES:
-        yield f"{fmt.size(round(size))} read" + ("" if requests is None else f" in {requests:,.0f} requests")
+        yield f"{fmt.size(round(size))} read" + (
+            "" if requests is None else f" in {fmt.count_text(round(requests), 'request')}"
+        )
         return
     reads = "" if requests is None else f" in {requests / tables:.2g} reads"
     yield f"{fmt.size(round(size / tables))}{reads} for each table"
@@ -695,7 +698,7 @@ def _tablespaces(runs: Sequence[Run]) -> Iterator[str]:
     opened = mean(run.opened_files.tablespaces_opened for run in runs)
     if opened is None:
         return
-    counts = [f"{opened:,.0f} tablespaces opened"]
+    counts = [f"{fmt.count_text(round(opened), 'tablespace')} opened"]
     modified, read = (
         mean(run.opened_files.tablespaces_modified for run in runs),
         mean(run.opened_files.tablespaces_read for run in runs),
