@@ -676,7 +676,8 @@ def _reads_per_table(session: Session, runs: Sequence[Run]) -> Iterator[str]:
             "" if requests is None else f" in {fmt.count_text(round(requests), 'request')}"
         )
         return
-    reads = "" if requests is None else f" in {requests / tables:.2g} reads"
+    each = None if requests is None else f"{requests / tables:.2g}"
+    reads = "" if each is None else f" in {each} read{'' if each == '1' else 's'}"
     yield f"{fmt.size(round(size / tables))}{reads} for each table"
 
 
