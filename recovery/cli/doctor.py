@@ -18,7 +18,7 @@ from pathlib import Path
 import click
 
 from recovery.analysis.warnings import cache_below_host_text
-from recovery.builds.catalog import DEFAULT_VERSION
+from recovery.builds.catalog import DEFAULT_VERSION, PINNED_FOR
 from recovery.builds.resolve import parse_version_option
 from recovery.cli.options import table_option
 from recovery.cli.output import write_json
@@ -186,6 +186,14 @@ def cpu_memory_checks() -> Iterator[Check]:
 def machine_checks() -> Iterator[Check]:
     facts = machine_facts()
     system = f"{text_or_unknown(facts['os'])}, Linux {facts['kernel']}, {facts['architecture']}"
+    machine = str(facts["architecture"])
+    yield ok_or_note(
+        "processor",
+        machine == PINNED_FOR,
+        machine,
+        f"the pinned servers are for {PINNED_FOR}",
+        "measure servers of your own (MYSQLD=), of the vendor's archive, or images for this processor",
+    )
     yield note("system", system, "kernels differ in read-ahead and in what they keep in the cache")
     yield note("virtualisation", facts["virtualisation"], "other guests on the same machine use its CPU and disk")
     if host_facts.looks_like_ec2():

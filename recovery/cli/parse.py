@@ -107,6 +107,8 @@ def _request_of(experiment: Experiment, complete: _CompleteOptions) -> Request:
         specs, settings = experiment.variant_specs(options, schema, host), experiment.settings(options, schema, host)
         unavailable = experiment.unavailable(options, host)
     method = Method(**field_values("method", texts), refused=refused)
+    if given["stall_s"] is None and experiment.stall_s is not None:
+        method = replace(method, stall_s=experiment.stall_s)
     unprobed = (experiment.unprobed,) if experiment.unprobed and not (method.probe or limits.read_iops) else ()
     request = Request(
         experiment.name,

@@ -32,6 +32,7 @@ from recovery.session.progress import (
     Progress,
     ProgressSnapshot,
     Told,
+    TrialProgress,
     to_json,
 )
 
@@ -81,14 +82,17 @@ def current_activity(snapshot: ProgressSnapshot) -> str:
     if trial is None:
         return step_text or str(snapshot.stage)
     ended = sum(cell.ended for cell in snapshot.cells)
-    run = _run_name(trial.number, trial.extra)
+    run = _run_name(trial, trial.of_all)
     name = f"[{ended + 1}/{snapshot.planned_runs}] {trial.version} {trial.variant} {run}"
     return f"{name}: {step_text}" if step_text else f"{name}: {duration_words(trial.elapsed_s)}"
 
 
-def _run_name(number: int, extra: str | None) -> str:
-    """Returns the name of a run: `run 7`, or `run 1 (first read)` of one that is not averaged."""
-    return f"run {number} ({extra})" if extra else f"run {number}"
+def _run_name(run: TrialProgress | Run, of_all: int) -> str:
+    """Returns the name of a run in its cell, with its number in the session: `2 of 3, run 7`. One that is not averaged
+    is `run 1 (first read)`."""
+    if run.extra:
+        return f"run {run.number} ({run.extra})"
+    return f"{run.repeat} of {of_all}, run {run.number}" if run.repeat <= of_all else f"run {run.number}"
 
 
 def status_page(snapshot: ProgressSnapshot, *, running: bool) -> Iterator[str]:
@@ -463,12 +467,14 @@ class ProgressDisplay:
         """Takes the event, and prints the result."""
         self.event(Progress.trial_ended, run)
         planned = self.progress.plan.trials if self.progress.plan else ()
-        name = _run_name(run.number, run.extra)
+        name = _run_name(run, self.progress.runs_of(run.version, run.variant))
         line = f"[{len(self.progress.ended)}/{len(planned)}] {run.version} {run.variant} {name}: "
         figure = self.progress.figure_of(run.variant)
         if (value := metric_value(run, figure)) is not None:
             read = f", {run.metrics['read_bytes'] / 1e9:.2f} GB read" if "read_bytes" in run.metrics else ""
             line += f"{with_unit(metric(figure), value)}{read}"
+        elif run.observations:  # of a server that did not start
+            line += next(iter(run.observations.values()))
         if run.stacks.program is not None:
             line += f", {count_text(run.stacks.count or 0, 'sample')} by {run.stacks.program}"
         if run.verdict.as_asked:

@@ -232,5 +232,6 @@ DAMAGE = Experiment(
     programs=(SYSBENCH,),
     scale=STANDARD,
     unavailable=PARTS.skipped_notes,
+    stall_s=60.0,
     defaults={"parts": "all of them"},
 )

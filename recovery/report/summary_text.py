@@ -658,8 +658,9 @@ def advice_of(session: Session) -> str | None:
 
 def slowest_start(session: Session, found: Iterable[Summary]) -> Summary | None:
     """Returns the slowest cold start with the options that others are compared with, or else the slowest start, or None
-    if none was measured."""
-    measured = [summary for summary in found if summary.count]
+    if none was measured. Starts that are not proved to be warm are only taken if there are no others."""
+    every = [summary for summary in found if summary.count]
+    measured = [summary for summary in every if not session.is_second_start(summary.variant)] or every
     bases = {(axis.name, axis.base) for axis in session.axes if axis.base is not None}
     plain = [summary for summary in measured if bases <= session.values_of(summary.variant).items()] or measured
     cold = [summary for summary in plain if session.cache_of(summary.variant) == Cache.COLD] or plain

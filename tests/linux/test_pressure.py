@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,9 +25,9 @@ class Host:
         self.all_bytes = self.own_bytes = 0
         self.folder, self._looks = folder, self._counters()
         monkeypatch.setattr(pressure, "PRESSURE", folder)
-        monkeypatch.setattr(pressure.os, "cpu_count", lambda: CPUS)
-        monkeypatch.setattr(pressure.os, "getloadavg", lambda: (self.load, 0.0, 0.0))
-        monkeypatch.setattr(pressure.time, "sleep", lambda _: None)
+        monkeypatch.setattr(os, "cpu_count", lambda: CPUS)
+        monkeypatch.setattr(os, "getloadavg", lambda: (self.load, 0.0, 0.0))
+        monkeypatch.setattr(time, "sleep", lambda _: None)
         monkeypatch.setattr(pressure, "_used", lambda pid: self.used(pid))
 
     def _counters(self) -> Iterator[float]:
