@@ -175,7 +175,7 @@ class OwnData:
     is_exact: bool
     schemas: int
     tables: int
-    """Number of its tables, of all engines. From 8.0 on, without those that lie in a shared tablespace."""
+    """Number of its tables, of all engines."""
     table_files: int
     """Number of the .ibd files of its tables: partitions and full-text indexes have their own."""
     files: int
@@ -192,6 +192,12 @@ class OwnData:
     """Whether the server was shut down cleanly; None if the format of its redo log does not say."""
     without_file: int = 0
     """Number of InnoDB tables, before MySQL 8.0, whose definition is there, but no file of their own."""
+    general_tablespaces: int = 0
+    in_shared_files: int | None = None
+    """Number of `tables` that lie in a general tablespace or in the system tablespace; None before 8.0, where each
+    table has a file with its definition."""
+    not_counted: int = 0
+    """Number of tablespaces, from 8.0 on, whose tables are not in `tables`: they are not readable."""
 
 
 SYSTEM_SCHEMAS = frozenset({"mysql", "performance_schema", "information_schema", "sys"})

@@ -309,6 +309,14 @@ def test_every_exit_code_is_on_the_page() -> None:
     assert {0, *(one.exit_code for one in classes)} == described
 
 
+def test_phases_of_the_kept_stacks_have_the_names_of_today() -> None:
+    kept = ROOT / "fixtures" / "sessions" / "stacks" / "report.txt"
+    assert (ROOT / "docs" / "results" / "2026-11-21-stacks" / "report.txt").read_text() == kept.read_text()
+    texts = [line for page in PAGES_OF_DOCS for line in page.read_text().splitlines() if line.startswith("*")]
+    of_80 = [line for line in texts if "8.0.31" in line and "5.7.22" not in line and "5.6.24" not in line]
+    assert [line for line in of_80 if "discovery" in line or "its validation" in line] == []
+
+
 def test_the_first_page_links_to_every_other_page() -> None:
     first = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
     assert [page.name for page in PAGES if page.name != "README.md" and f"({page.name}" not in first] == []

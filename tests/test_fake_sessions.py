@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import shlex
 import sys
@@ -104,6 +105,25 @@ def test_starts(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "[6/6] 5.7.22 warm" in printed.err
 
 
+@pytest.mark.parametrize("experiment", ["crash-recovery", "clean-start"])
+def test_one_of_something_has_no_plural(
+    experiment: str, at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [experiment, "--tables", "1", "--runs", "1", *at]
+    run([*words, "--dry-run"])
+    run([*words, "--verbose"])
+    run(["resume", "--results", str(tmp_path / "results")])
+    run(["repeat", "--times", "2", "--verbose", "--results", str(tmp_path / "results")])
+    run(["compare", "--results", str(tmp_path / "results")])
+    printed = capsys.readouterr()
+    folder = tmp_path / "results" / "latest"
+    texts = [printed.out, printed.err, *((folder / f"report.{kind}").read_text() for kind in ("txt", "md", "html"))]
+    nouns = "tables|runs|files|servers|seconds|requests|starts|rows|sessions"
+    plurals = rf"(?<![\d.,:-])1 (?!is|as|was)[a-z. ]{{0,12}}(?:{nouns})\b"
+    assert [" ".join(found[0].split()) for text in texts for found in re.finditer(plurals, text)] == []
+    assert "1 table" in printed.out
+
+
 @pytest.mark.parametrize("release", ["26.7.0", "28.4.1", "27.1.0.1"])
 def test_a_release_newer_than_those_that_were_tried_has_their_capabilities_and_a_warning(
     release: str, at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -193,6 +213,25 @@ def test_a_crash_with_work_pending(at: list[str], tmp_path: Path, capsys: pytest
     assert measures["acknowledged"] > 0
     assert measures["startup_s"] < measures["untouched_row_s"] <= measures["rollback_s"]
     assert "each 10 rows until rolled back: open " in printed
+    assert run(["calibrate", "--results", str(tmp_path / "results")]) == 2, "the storage was not measured"
+    note = "NO_PROBE=1: `recovery calibrate` cannot use this session"
+    assert any(note in one for one in report["notes"])
+
+
+def test_a_session_of_pending_work_without_the_storages_speed_is_said_to_calibrate_nothing(
+    at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def planned(*words: str) -> str:
+        assert run(["pending-work", "--uncommitted", "40", "--tables", "2", "--rows", "50", *words, "--dry-run"]) == 0
+        return " ".join(capsys.readouterr().out.split())
+
+    note = "NO_PROBE=1: `recovery calibrate` cannot use this session, which does not measure the reads a second of the"
+    assert f"{note} storage. Leave NO_PROBE= out to calibrate with it" in planned(*at)
+    assert note not in planned(*at[:-1])
+    if os.geteuid() == 0:
+        assert note not in planned(*at, "--read-iops", "500"), "the limit is the speed"
+    assert run(["cold-recovery", "--tables", "3", "--dry-run", *at]) == 0
+    assert "calibrate" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", [["cold-recovery"], ["crash-matrix", "--question", "inserts"]])
@@ -494,6 +533,30 @@ def test_repeat_measures_several_sessions_and_reports_over_them(
     assert "cold-recovery: 5.7.22, 4 sessions" in capsys.readouterr().out
 
 
+def test_json_of_repeated_sessions_is_that_of_all_of_them(
+    at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results, target = ["--results", str(tmp_path / "results")], tmp_path / "all.json"
+    assert run([*COLD, "--repeat", "2", "--json", "-", *at]) == 0
+    combined = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in combined["sessions"]] == [one["name"] for one in sessions(tmp_path)]
+    assert run(["repeat", *results, "--quiet", "--json", str(target)]) == 0
+    assert "cold-recovery: 5.7.22, 3 sessions" in capsys.readouterr().out, "with a file, the report is printed, too"
+    assert len(json.loads(target.read_text())["sessions"]) == 3
+    assert run(["repeat", "--times", "3", *results, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(target.read_text()), "nothing was left to measure"
+
+
+def test_json_of_one_session_to_repeat_is_its_report(
+    at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*COLD, *at]) == 0
+    capsys.readouterr()
+    assert run(["repeat", "--times", "1", "--results", str(tmp_path / "results"), "--json"]) == 0
+    report = tmp_path / "results" / "latest" / "report.json"
+    assert json.loads(capsys.readouterr().out) == json.loads(report.read_text())
+
+
 def test_each_session_has_a_request_of_its_own(at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which has its random choices, such as the order of the runs."""
     made, measured = list[Request](), list[Request]()
@@ -624,7 +687,6 @@ def test_another_build_of_the_server_is_no_repetition(
         (["cold-recovery", "--repeat", "0"], "--repeat 0 is not valid"),
         (["cold-recovery", "--repeat", "2", "--repeat-every", "5x"], "--repeat-every 5x is not valid"),
         (["cold-recovery", "--repeat-every", "5h"], "--repeat-every has no effect without --repeat"),
-        (["cold-recovery", "--repeat", "2", "--json", "-"], "--json and --repeat cannot be combined"),
         (["repeat", "--times", "0"], "--times=0 is not valid"),
         (["repeat", "--every", "0h"], "--every 0h is not valid"),
         (["repeat", "nowhere"], "there is no session 'nowhere'"),

@@ -321,6 +321,8 @@ def words(name: str) -> str:
 def incomplete_reason(session: Session) -> str | None:
     """Returns why the session is incomplete, as text, regardless of how fast its runs are. None if it is complete."""
     lacking = lacking_runs(session)
+    if session.planned_runs == 1:
+        return "its only run failed, was void or is missing" if lacking else None
     return f"{lacking} of its {session.planned_runs} runs failed, were void or are missing" if lacking else None
 
 

@@ -12,6 +12,9 @@ from importlib import resources
 
 from recovery.model import Flavor, Track, Version, can, parse_version, track_of
 
+PINNED_FOR = "x86_64"
+"""The processor of the pinned servers, unless a row names another."""
+
 # --- Names and addresses of the vendors' Linux tarballs
 
 VENDOR_URLS = (
@@ -147,7 +150,7 @@ class PinnedServer:
     inner: str | None = None
     root: str = ""
     drop: tuple[str, ...] = ()
-    cpu: str = "x86_64"
+    cpu: str = PINNED_FOR
 
     @property
     def source(self) -> str:

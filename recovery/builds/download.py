@@ -311,14 +311,24 @@ def download_file(url: str, target: Path, say: Say) -> None:
         raise HostUnfitError(f"the download of {url} broke off: {done} of {total} bytes came", "start it again")
 
 
+def download_progress(done: int, total: int | None, seconds: float) -> str:
+    """Returns how much of a file has come, and how long the rest takes at the rate so far."""
+    if not total:
+        return f"{done >> 20} MB"
+    left_s = seconds * (total - done) / done
+    left = f"{left_s:.0f} s" if left_s < 120 else f"{left_s / 60:.0f} min"
+    return f"{done >> 20} MB of {total >> 20} MB, about {left} left"
+
+
 def _copy(answer: http.client.HTTPResponse, write: Callable[[bytes], int], total: int | None, say: Say) -> int:
-    done, said_at = 0, time.monotonic()
+    done, began_at = 0, time.monotonic()
+    said_at = began_at
     while chunk := answer.read(_CHUNK_BYTES):
         write(chunk)
         done += len(chunk)
         if time.monotonic() - said_at >= _PROGRESS_INTERVAL_S:
             said_at = time.monotonic()
-            say(f"{done >> 20} MB" + (f" of {total >> 20} MB" if total else ""))
+            say(download_progress(done, total, said_at - began_at))
     return done
 
 

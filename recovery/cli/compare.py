@@ -22,6 +22,7 @@ from recovery.model import Session, Status, Verdict
 from recovery.report import fmt
 from recovery.report.compare import DAYS_NEED, ZERO_NEEDS, comparison_answer, comparison_tables
 from recovery.report.console import ReportConsole, print_tables
+from recovery.report.fmt import count_text
 from recovery.storage.earlier import other_sessions
 from recovery.storage.sessions import find_sessions, load_session, session_names
 
@@ -138,4 +139,4 @@ def _figure_title(session: Session) -> str:
 def _contents_text(session: Session) -> str:
     counted = sum(run.verdict is Verdict.MEASURED for run in session.runs)
     what = f"{session.experiment} of {', '.join(session.versions)} ({', '.join(session.variant_names)})"
-    return f"{what}, {counted} of {len(session.runs)} runs measured"
+    return f"{what}, {counted} of {count_text(len(session.runs), 'run')} measured"

@@ -18,7 +18,7 @@ from pathlib import Path
 import click
 
 from recovery.analysis.warnings import cache_below_host_text
-from recovery.builds.catalog import DEFAULT_VERSION
+from recovery.builds.catalog import DEFAULT_VERSION, PINNED_FOR
 from recovery.builds.resolve import parse_version_option
 from recovery.cli.options import table_option
 from recovery.cli.output import write_json
@@ -46,6 +46,7 @@ from recovery.model import DEFAULT_TABLES, Limits, Schema, Version, parse_versio
 from recovery.mysqld.table_files import kept_table_files
 from recovery.mysqld.table_size import estimate_space
 from recovery.profiling.samplers import why_unusable
+from recovery.report.fmt import count_text
 
 
 @dataclass(frozen=True)
@@ -185,6 +186,14 @@ def cpu_memory_checks() -> Iterator[Check]:
 def machine_checks() -> Iterator[Check]:
     facts = machine_facts()
     system = f"{text_or_unknown(facts['os'])}, Linux {facts['kernel']}, {facts['architecture']}"
+    machine = str(facts["architecture"])
+    yield ok_or_note(
+        "processor",
+        machine == PINNED_FOR,
+        machine,
+        f"the pinned servers are for {PINNED_FOR}",
+        "measure servers of your own (MYSQLD=), of the vendor's archive, or images for this processor",
+    )
     yield note("system", system, "kernels differ in read-ahead and in what they keep in the cache")
     yield note("virtualisation", facts["virtualisation"], "other guests on the same machine use its CPU and disk")
     if host_facts.looks_like_ec2():
@@ -467,7 +476,9 @@ def summary_lines(found: Mapping[str, tuple[Check, ...]]) -> list[str]:
     for check in sorted(key_checks, key=lambda check: check.ok is True):  # notes first
         lines += _check_lines(replace(check, detail=_shorten(check), hint=""), why="")
     notes = sum(check.ok is None for check in checks)
-    counted = f"{len(checks)} checks: {len(bad)} BAD, {notes} notes. `recovery doctor -v` shows all of them."
+    counted = (
+        f"{len(checks)} checks: {len(bad)} BAD, {count_text(notes, 'note')}. `recovery doctor -v` shows all of them."
+    )
     busy = [check.name for check in checks if check.name in _BUSY_CHECKS and check.ok is not True]
     verdict = "This host is fit for measurements."
     if bad:

@@ -141,11 +141,13 @@ def run_and_show(
     first: Unfinished | None = None,
     *,
     is_announced: bool = False,
+    in_series: bool = False,
     is_due: Callable[[], bool] | None = None,
 ) -> Ended:
     """Runs the session and shows its results. It may be one to resume, or one that repeats `first`. Its time and disk
     space are announced, unless they were with that of other sessions. A new session without a seed gets a random one.
-    With `is_due` it is only run if that is still true once no other session can run.
+    With `is_due` it is only run if that is still true once no other session can run. With `in_series` the JSON is left
+    to the report over all sessions, which follows.
 
     If it ends early, the stored results and the command that resumes it are shown, too."""
     from recovery.session.run import run_session
@@ -166,9 +168,9 @@ def run_and_show(
     except BaseException as error:
         if reporter.progress.results == str(request.output.results):  # nothing is stored yet
             return Ended(None, error=error)
-        return _show_ended_early(Path(reporter.progress.results), error, shown, reporter.say)
+        return _show_ended_early(Path(reporter.progress.results), error, shown, reporter.say, in_series=in_series)
     try:
-        session = _show_session(folder, shown, reporter.say)
+        session = _show_session(folder, shown, reporter.say, in_series=in_series)
     except BaseException as error:
         return Ended(folder, error=error)
     if not Unfinished(folder, session).has_ended:
@@ -176,12 +178,15 @@ def run_and_show(
     return Ended(folder, session)
 
 
-def _show_ended_early(folder: Path, error: BaseException, shown: Shown, say: Callable[[str], None]) -> Ended:
+def _show_ended_early(
+    folder: Path, error: BaseException, shown: Shown, say: Callable[[str], None], *, in_series: bool
+) -> Ended:
     """Shows the stored results of a session that ended early, and how to resume it unless it was complete."""
     is_stored = is_complete = False
     with suppress(RecoveryError, OSError):  # the user must see the error that ended the session, not this one
         is_stored = (folder / REPORT_FILE).is_file()
-        is_complete = is_stored and _show_session(folder, shown, say).status == Status.FINISHED
+        stored = _show_session(folder, shown, say, in_series=in_series) if is_stored else None
+        is_complete = stored is not None and stored.status == Status.FINISHED
     if not is_stored:
         return Ended(None, error=error)
     if not is_complete:
@@ -217,8 +222,9 @@ def _make_display(request: Request, *, quiet: bool) -> ProgressDisplay:
     )
 
 
-def _show_session(folder: Path, shown: Shown, say: Callable[[str], None]) -> Session:
-    """Writes the reports of the stored session, and prints it, or report.json with `--json -`."""
+def _show_session(folder: Path, shown: Shown, say: Callable[[str], None], *, in_series: bool = False) -> Session:
+    """Writes the reports of the stored session, and prints it, or report.json with `--json -`. Of a session `in_series`
+    no JSON is written."""
     from recovery.report import console
     from recovery.report.write import write_reports
 
@@ -228,7 +234,7 @@ def _show_session(folder: Path, shown: Shown, say: Callable[[str], None]) -> Ses
     finally:
         if shown.json_to != STANDARD_OUTPUT:
             console.show(session, folder, ReportConsole(), verbose=shown.verbose)
-        if shown.json_to:
+        if shown.json_to and not in_series:
             write_json(shown.json_to, read_stored_text(folder / REPORT_FILE))
         if shown.json_to == STANDARD_OUTPUT or shown.verbose:
             say(f"stored in {folder}")
@@ -414,7 +420,9 @@ def _finish_ended_session(unfinished: Unfinished, json_to: str | None) -> int:
 
     write_reports(unfinished.folder, unfinished.session)
     lacking = incomplete_reason(unfinished.session)
-    text = f"all of its {unfinished.session.planned_runs} runs were measured" if lacking is None else lacking
+    planned = unfinished.session.planned_runs
+    all_of_it = "its only run was measured" if planned == 1 else f"all of its {planned} runs were measured"
+    text = all_of_it if lacking is None else lacking
     print_line(f"{unfinished.folder.name} has ended: {text}; `recovery report` prints it", err=True)
     write_json(json_to, read_stored_text(unfinished.folder / REPORT_FILE))
     return 0 if lacking is None else 1

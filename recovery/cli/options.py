@@ -426,7 +426,8 @@ OPTIONS = (
         field="output.keep",
     ),
     Option(
-        "stall", "Give up a start after so long without log, CPU or I/O. [default: 300]", "SECONDS", Kind.SECONDS,
+        "stall", "Give up a start after so long without log, CPU or I/O. [default: 300; damage: 60]", "SECONDS",
+        Kind.SECONDS,
         parameter="stall_s",
         field="method.stall_s",
     ),

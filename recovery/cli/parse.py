@@ -106,16 +106,20 @@ def _request_of(experiment: Experiment, complete: _CompleteOptions) -> Request:
         host = replace(capacity, open_files=servers.open_files or capacity.open_files)
         specs, settings = experiment.variant_specs(options, schema, host), experiment.settings(options, schema, host)
         unavailable = experiment.unavailable(options, host)
+    method = Method(**field_values("method", texts), refused=refused)
+    if given["stall_s"] is None and experiment.stall_s is not None:
+        method = replace(method, stall_s=experiment.stall_s)
+    unprobed = (experiment.unprobed,) if experiment.unprobed and not (method.probe or limits.read_iops) else ()
     request = Request(
         experiment.name,
         specs,
         servers,
         SessionSizes(**{"schema": schema, "points": points, "inserts": inserts, **field_values("sizes", texts)}),
-        Method(**field_values("method", texts), refused=refused),
+        method,
         Output(**{"data": default_data_dir(), **field_values("output", texts)}),
         experiment_options=options,
         settings_of_experiment=tuple(settings.items()),
-        unavailable=(*unavailable, *complete.notes),
+        unavailable=(*unavailable, *unprobed, *complete.notes),
     )
     check_request(request)
     command = repeat_command(experiment.name, given, options_of(EXPERIMENTS[experiment.name].options))
@@ -360,13 +364,25 @@ def _own_data(scenario: str, given: GivenOptions, file: DefaultsFile | None) -> 
 
 def own_data_notes(own: OwnData) -> Iterator[str]:
     wrote = f"was written by {own.version}" if own.version else "does not say which version wrote it"
+    shared = f" and {count_text(own.general_tablespaces, 'general tablespace')}" if own.general_tablespaces else ""
     yield (
         f"The data directory {wrote}: {count_text(own.tables, 'table')} in {count_text(own.schemas, 'schema')}, "
-        f"with {count_text(own.table_files, '.ibd file')}, {size(own.bytes)}. "
+        f"with {count_text(own.table_files, '.ibd file')}{shared}, {size(own.bytes)}. "
         "Servers run over a copy, without its users, plugins, functions, events and replication."
     )
     if own.was_shut_down is False and not own.as_is:
         yield "It was not shut down cleanly: its copy is recovered first, untimed. AS_IS=1 times that recovery."
+    if own.not_counted:
+        yield (
+            f"Tablespaces whose tables are not counted: {own.not_counted:,}. They are compressed or damaged, or their "
+            "list of tables was not written yet when the server ended."
+        )
+    has_shared = own.in_shared_files is not None and (own.in_shared_files > 0 or own.general_tablespaces > 0)
+    if own.was_shut_down is not True and has_shared:
+        yield (
+            "Of the tables in general tablespaces, and in the system tablespace, those are counted that are in the "
+            "file. Newer ones may still be in the redo log only."
+        )
     if own.without_file:
         yield (
             f"InnoDB tables with a definition and no file: {own.without_file:,}. Either they are in a shared "

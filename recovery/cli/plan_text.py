@@ -134,9 +134,10 @@ def _existing_lines(request: Request, plan: Plan) -> Iterator[str]:
 def _sizes_text(request: Request) -> str:
     schema = request.sizes.schema
     points = " ".join(f"{count:,}" for count in request.sizes.points or (schema.all_tables // schema.databases,))
-    parts = [f"{points} tables in each of {schema.databases:,} schemas" if schema.databases > 1 else f"{points} tables"]
+    tables = f"{points} table{'' if points == '1' else 's'}"
+    parts = [f"{tables} in each of {schema.databases:,} schemas" if schema.databases > 1 else tables]
     if schema.rows:
-        parts.append(f"{schema.rows:,} rows in each")
+        parts.append(f"{count_text(schema.rows, 'row')} in each")
     at_most = "" if request.sizes.precision is None else "at most "
     variants, runs = len(request.all_variants), f"{at_most}{count_text(request.sizes.repeats, 'run')}"
     versions = " of each version" if len(request.servers.versions) > 1 else ""
@@ -196,4 +197,4 @@ def cost_text(requests: Sequence[Request], plans: Sequence[Plan], *, times: int 
 
 def _tables_text(schema: Schema) -> str:
     files = "" if schema.layout is Layout.FILES else f" ({schema.layout}: .ibd files: {schema.files:,})"
-    return f"{schema.all_tables:,} tables{files}"
+    return f"{count_text(schema.all_tables, 'table')}{files}"

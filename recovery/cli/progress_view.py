@@ -25,13 +25,14 @@ from recovery.metrics import metric
 from recovery.model import Run, Status
 from recovery.mysqld.phases import CurrentPhase
 from recovery.report.fmt import cell as cell_text
-from recovery.report.fmt import count, seconds, with_unit
+from recovery.report.fmt import count, count_text, seconds, with_unit
 from recovery.session.progress import (
     BuildProgress,
     CellSummary,
     Progress,
     ProgressSnapshot,
     Told,
+    TrialProgress,
     to_json,
 )
 
@@ -65,7 +66,7 @@ def live_view(snapshot: ProgressSnapshot, width: int, height: int) -> tuple[Line
 
 def headline(snapshot: ProgressSnapshot) -> str:
     ended = sum(cell.ended for cell in snapshot.cells)
-    parts = [] if snapshot.planned_runs is None else [f"{ended} of {snapshot.planned_runs} runs done"]
+    parts = [] if snapshot.planned_runs is None else [f"{ended} of {count_text(snapshot.planned_runs, 'run')} done"]
     parts.append(f"{duration_words(snapshot.elapsed_s)} so far")
     if snapshot.left_s is not None and snapshot.status is Status.RUNNING:
         parts.append(f"about {duration_words(snapshot.left_s)} left" if snapshot.left_s >= 1 else "nearly done")
@@ -81,14 +82,17 @@ def current_activity(snapshot: ProgressSnapshot) -> str:
     if trial is None:
         return step_text or str(snapshot.stage)
     ended = sum(cell.ended for cell in snapshot.cells)
-    run = _run_name(trial.number, trial.extra)
+    run = _run_name(trial, trial.of_all)
     name = f"[{ended + 1}/{snapshot.planned_runs}] {trial.version} {trial.variant} {run}"
     return f"{name}: {step_text}" if step_text else f"{name}: {duration_words(trial.elapsed_s)}"
 
 
-def _run_name(number: int, extra: str | None) -> str:
-    """Returns the name of a run: `run 7`, or `run 1 (first read)` of one that is not averaged."""
-    return f"run {number} ({extra})" if extra else f"run {number}"
+def _run_name(run: TrialProgress | Run, of_all: int) -> str:
+    """Returns the name of a run in its cell, with its number in the session: `2 of 3, run 7`. One that is not averaged
+    is `run 1 (first read)`."""
+    if run.extra:
+        return f"run {run.number} ({run.extra})"
+    return f"{run.repeat} of {of_all}, run {run.number}" if run.repeat <= of_all else f"run {run.number}"
 
 
 def status_page(snapshot: ProgressSnapshot, *, running: bool) -> Iterator[str]:
@@ -463,14 +467,16 @@ class ProgressDisplay:
         """Takes the event, and prints the result."""
         self.event(Progress.trial_ended, run)
         planned = self.progress.plan.trials if self.progress.plan else ()
-        name = _run_name(run.number, run.extra)
+        name = _run_name(run, self.progress.runs_of(run.version, run.variant))
         line = f"[{len(self.progress.ended)}/{len(planned)}] {run.version} {run.variant} {name}: "
         figure = self.progress.figure_of(run.variant)
         if (value := metric_value(run, figure)) is not None:
             read = f", {run.metrics['read_bytes'] / 1e9:.2f} GB read" if "read_bytes" in run.metrics else ""
             line += f"{with_unit(metric(figure), value)}{read}"
+        elif run.observations:  # of a server that did not start
+            line += next(iter(run.observations.values()))
         if run.stacks.program is not None:
-            line += f", {run.stacks.count} samples by {run.stacks.program}"
+            line += f", {count_text(run.stacks.count or 0, 'sample')} by {run.stacks.program}"
         if run.verdict.as_asked:
             self.say(line)
         else:

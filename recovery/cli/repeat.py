@@ -35,13 +35,14 @@ from recovery.cli.measure import (
 )
 from recovery.cli.measuring_command import MeasuringCommand
 from recovery.cli.options import BY_NAME, DEFAULT_RESULTS, Option, repeat_command, table_option
-from recovery.cli.output import duration_words, print_line, refuse_over
+from recovery.cli.output import duration_words, print_line, refuse_over, write_json
 from recovery.cli.plan_text import announce
 from recovery.cli.progress_view import STRONG, Line, Screen
 from recovery.cli.report import load_sessions
 from recovery.errors import InterruptedByUserError, RecoveryError, UsageError
 from recovery.linux.privileges import refuse_steps
 from recovery.report.console import ReportConsole, program_name, show_sessions
+from recovery.report.exports import render_as, render_sessions
 from recovery.session.repeat import NotDueError, due_at, find_first, sessions_of
 from recovery.session.request import Request
 from recovery.session.resume import Unfinished, sweep_results
@@ -86,8 +87,6 @@ def measure_sessions(command: MeasuringCommand, given: dict[str, Any]) -> int:
     series = series_of(given)
     if series is None:
         return measure(command, given)
-    if given["json_to"] is not None:
-        raise UsageError("--json and REPEAT= cannot be combined", "`recovery report A,B,C --json` prints all sessions")
     if series.times < MIN_SESSIONS and given.get("fail_over") is not None:
         raise UsageError(
             f"REPEAT={series.times} and FAIL_OVER= cannot be combined: with REPEAT= it is judged over at least "
@@ -115,7 +114,7 @@ def _measure_first(request: Request, shown: Shown, series: Series) -> int:
         announce([request], say, yes=shown.yes, times=series.times)
     # All has been asked: nobody may be there when the next session is due.
     shown = replace(shown, yes=True)
-    ended = run_and_show(request, shown, is_announced=True)
+    ended = run_and_show(request, shown, is_announced=True, in_series=True)
     if ended.folder is None:
         ended.result()
     assert ended.folder is not None, "a session that has ended without an error is stored"
@@ -143,6 +142,7 @@ def _own_option(flag: str, name: str, text: str) -> Callable[[Any], Any]:
 @table_option("yes")
 @table_option("quiet")
 @table_option("verbose")
+@table_option("json")
 @click.pass_context
 def repeat(
     context: click.Context,
@@ -246,7 +246,7 @@ def _measure_missing(
             # It may still be running. Then this waits for the lock of the host, and it is not due any more.
             before, began_at = began_at, clock.now()
             try:
-                run_and_show(request_to_resume(left), later, left, is_due=is_due).result()
+                run_and_show(request_to_resume(left), later, left, in_series=True, is_due=is_due).result()
             except NotDueError:
                 began_at = before
             else:
@@ -259,8 +259,9 @@ def _measure_missing(
             # Made anew each time, with a seed of its own.
             with suppress(NotDueError):
                 run_and_show(
-                    request_to_repeat(found[0]), later, first=found[0], is_announced=True, is_due=is_due
-                ).result()
+                    request_to_repeat(found[0]), later, first=found[0],
+                    is_announced=True, in_series=True, is_due=is_due,
+                ).result()  # fmt: skip
         else:
             return request, found
         found = sessions_of(first)
@@ -301,12 +302,14 @@ def _wait_until(
 
 
 def _show(found: Sequence[Unfinished], request: Request, shown: Shown) -> int:
-    """Prints the report over all sessions, and returns the exit code. A limit of FAIL_OVER= is one of all sessions
-    together, unlike what each of them must have: its runs, its precision, starts that are short enough."""
+    """Prints the report over all sessions, or its JSON, and returns the exit code. A limit of FAIL_OVER= is one of all
+    sessions together, unlike what each of them must have: its runs, its precision, starts that are short enough."""
     if len(found) == 1:
+        write_json(shown.json_to, render_as(found[0].folder, "json"))
         return exit_code(request, found[0].session)
     combined = load_sessions(stored.folder for stored in found)
-    show_sessions(combined, found[0].folder.parent, ReportConsole(), verbose=shown.verbose)
+    if not write_json(shown.json_to, render_sessions(combined, "json")):
+        show_sessions(combined, found[0].folder.parent, ReportConsole(), verbose=shown.verbose)
     of_each = replace(request, output=replace(request.output, fail_over=None))
     codes, errors = [0], []
     for stored in found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import sys
 import webbrowser
 from collections.abc import Iterable, Sequence
@@ -16,6 +17,7 @@ from rich.table import Table as Grid
 
 from recovery.analysis.combined import CombinedSession, combine_sessions
 from recovery.analysis.compare import not_alike
+from recovery.builds.catalog import PINNED_FOR
 from recovery.builds.resolve import DEBIAN_NAMES, available_servers
 from recovery.cli.completion import COMPLETE_VARIABLE, complete_session
 from recovery.cli.naming import Layers
@@ -92,6 +94,8 @@ def versions(json_to: str | None) -> int:
         )
     console = wide_console()
     console.print(grid)
+    if (machine := platform.machine()) != PINNED_FOR:
+        console.print(f"This host is {machine}; the servers of the catalog that are for {PINNED_FOR} are not listed.")
     as_given = Layers(environment=os.environ).rename
     console.print(
         as_given("Other releases of MySQL, MariaDB and Percona Server (percona-8.0.36) are fetched from the vendor's ")

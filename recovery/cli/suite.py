@@ -49,6 +49,7 @@ from recovery.experiments.experiment import QUICK
 from recovery.model import Status
 from recovery.report.claims import Answer, Publication
 from recovery.report.console import ReportConsole
+from recovery.report.fmt import count_text
 from recovery.report.html.page import PAGE
 from recovery.report.published import publications
 from recovery.report.write import write_reports
@@ -207,7 +208,8 @@ def _print_plan(suite: SuiteRequest, requests: Sequence[Request], console: Conso
     total = duration_text(sum(plan.seconds for plan in plans))
     need, room = combined_need(plans), plans[0].room
     lines = [
-        f"{len(requests)} experiments at scale {suite.scale} on {', '.join(suite.versions)}: about {total}",
+        f"{count_text(len(requests), 'experiment')} at scale {suite.scale} on {', '.join(suite.versions)}: "
+        f"about {total}",
         f"disk: {f'at most {need}' if need.bytes else 'nothing new'} in {requests[0].output.data}; {room} are free",
         *notes,
     ]

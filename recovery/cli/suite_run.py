@@ -41,6 +41,7 @@ from recovery.linux.locks import host_lock
 from recovery.linux.privileges import refuse_steps
 from recovery.model import Session, Status
 from recovery.report.claims import Answer, Publication, answer_claims
+from recovery.report.fmt import count_text
 from recovery.report.published import find_publication, publications, short_answer
 from recovery.session.engine import choose_engine, resolve_builds
 from recovery.session.option_checks import check_options
@@ -242,7 +243,8 @@ class StepResult:
         if error:
             yield f"{'Not all of it counts' if session.status == Status.FINISHED else 'It ended early'}: {error}."
         elif session.status != Status.FINISHED:
-            yield f"This session is {session.status}: {len(session.runs)} of {session.planned_runs} runs had ended."
+            planned = count_text(session.planned_runs, "run")
+            yield f"This session is {session.status}: {len(session.runs)} of {planned} had ended."
 
 
 @dataclass(frozen=True)

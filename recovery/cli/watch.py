@@ -45,6 +45,7 @@ from recovery.mysqld.running_server import (
 )
 from recovery.mysqld.start_progress import StartProgress
 from recovery.mysqld.watched_log import WatchedLog
+from recovery.report.fmt import count_text
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
@@ -719,7 +720,7 @@ def _last_lines(watched: Watched, view: View, locked_rows: int | None) -> Iterat
     if view.state is State.READY and view.progress.phase is not None:
         yield "Rows of open transactions stay locked until the rollback ends: --socket or --defaults-file follow it."
     elif view.state is State.READY and locked_rows:
-        yield f"{locked_rows:,} rows of prepared transactions stay locked: XA RECOVER lists them."
+        yield f"{count_text(locked_rows, 'row')} of prepared transactions stay locked: XA RECOVER lists them."
     if last and view.state in (State.READY, State.GONE):
         yield log_answer(last)
         yield from advice_lines(last)

@@ -144,7 +144,7 @@ def _check_tables(bench: Bench, damaged: str, databases: tuple[str, ...]) -> Ite
 
     Each is read over a separate connection, because reading may crash the server."""
     counted = f"select count(*) from {damaged}"  # noqa: S608 - a name of our own
-    yield TABLE, _query_or_error(bench, lambda connection: f"{scalar(connection, counted):,} rows")
+    yield TABLE, _query_or_error(bench, lambda connection: count_text(int(str(scalar(connection, counted))), "row"))
 
     def others(connection: pymysql.Connection) -> str:
         wrong = [table for table in failing_tables(connection, databases) if not table.startswith(f"{damaged}:")]
@@ -232,5 +232,6 @@ DAMAGE = Experiment(
     programs=(SYSBENCH,),
     scale=STANDARD,
     unavailable=PARTS.skipped_notes,
+    stall_s=60.0,
     defaults={"parts": "all of them"},
 )

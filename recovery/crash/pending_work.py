@@ -57,6 +57,7 @@ from recovery.mysqld.error_log import log_counters
 from recovery.mysqld.options import needed_connections
 from recovery.mysqld.pending_state import redo_since_checkpoint, unread_dirty_pages
 from recovery.mysqld.server import Server
+from recovery.report.fmt import count_text
 
 # --- What is pending
 
@@ -298,7 +299,7 @@ def _transaction(bench: Bench, task: PendingWork, table: str, data: Path) -> Ite
     connection = bench.server.connect()
     with ThreadPoolExecutor(1, thread_name_prefix="commit") as threads, connection.cursor() as cursor:
         if task.rows:
-            bench.on_step(f"changing {task.rows:,} rows")
+            bench.on_step(f"changing {count_text(task.rows, 'row')}")
             cursor.execute("xa start 'pending'" if task.state is State.XA else "begin")
             cursor.execute(f"update {table} set pad = reverse(pad) where id <= {task.rows}")  # noqa: S608 - of ours
             if task.state is State.XA:
@@ -522,6 +523,8 @@ PENDING_WORK = Experiment(
         STANDARD: {"tables": 4, "rows": 250_000, "runs": 3},
     },
     scale=STANDARD,
+    unprobed="NO_PROBE=1: `recovery calibrate` cannot use this session, which does not measure the reads a second of "
+    "the storage. Leave NO_PROBE= out to calibrate with it",
     defaults={
         "dirty": "an eighth and half of the pages that the load changes",
         "uncommitted": "half of the rows of a table",

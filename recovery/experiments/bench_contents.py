@@ -19,6 +19,7 @@ from recovery.linux.files import sync_on_exit
 from recovery.model import Contents
 from recovery.mysqld.client import count_all_tables, create_limited_user, message_of
 from recovery.mysqld.datadir import DataDir, DataDirs, copy_data, removal_hint
+from recovery.report.fmt import count_text
 from recovery.workload.inserts import HEARTBEAT, InsertsFailedError, count_rows, execute_inserts, tables_of
 
 _DROPPED_AT_ONCE = 1000
@@ -202,7 +203,7 @@ class BenchContents:
             count = count_all_tables(connection, self._schema)
             if count != self._datadir.state.tables:
                 raise RecoveryError(
-                    f"the data directory {self._datadir.path} holds {count} tables instead of "
+                    f"the data directory {self._datadir.path} holds {count_text(count, 'table')} instead of "
                     f"{self._datadir.state.tables}",
                     removal_hint(self._datadir.path),
                 )

@@ -229,6 +229,10 @@ class Experiment:
     """The scale that is used without SCALE. None: the published one."""
     unavailable: Callable[[Any, HostCapacity], tuple[str, ...]] = lambda *_: ()
     """Returns a note for each part that this host cannot run, with the reason."""
+    stall_s: float | None = None
+    """The default of STALL=, if it is not that of a server that is to start."""
+    unprobed: str = ""
+    """A note for a session without a measured or limited speed of the storage: what it cannot be used for."""
     defaults: Mapping[str, str] = field(default_factory=dict)
     """Descriptions of defaults by option, for the help text; only of defaults that are in no field of this class."""
     how: str = ""

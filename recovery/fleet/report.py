@@ -21,6 +21,7 @@ from recovery.fleet.record import FLEET_FILE, FleetRecord, HostRecord, SessionRe
 from recovery.fleet.sections import FleetReport, StoredAt, fleet_answer, not_compared_lines
 from recovery.linux.files import STORED_FORMAT
 from recovery.model import Session, Status
+from recovery.report.fmt import count_text
 from recovery.report.html.page import PAGE
 from recovery.storage.sessions import REPORT_FILE, load_session, session_names
 
@@ -96,7 +97,7 @@ def _row(folder: Path, host: str, record: SessionRecord, session: Session | None
     if session is not None:
         # A host's own command names folders that the fleet has removed.
         command = f"recovery {record.line}" if record.line else session.command
-        state = f"{session.status}, {len(session.runs)} of {session.planned_runs} runs"
+        state = f"{session.status}, {len(session.runs)} of {count_text(session.planned_runs, 'run')}"
     name = PurePath(record.folder).name if record.folder else ""
     page = quote(f"{host}/{name}/{PAGE}") if name and (folder / host / name / PAGE).is_file() else None
     return StoredAt(host, name, command, state, page, findings_of_each_cell(session) if session else ())

@@ -255,7 +255,7 @@ def _evict(folder: Path) -> None:
             kept += 1
     if kept:
         raise HostUnfitError(
-            f"{kept:,} files of {folder} cannot be opened, so they stay in the page cache",
+            f"files of {folder} that cannot be opened stay in the page cache: {kept:,}",
             "run as root, or as the owner of these files",
         )
 

@@ -31,7 +31,8 @@ from recovery.mysqld.options import (
     parse_size,
 )
 from recovery.mysqld.redo_log import archived_redo_files, parse_page_bytes, redo_files, was_shut_down
-from recovery.mysqld.tablespace_names import tablespace_names
+from recovery.mysqld.table_files import folder_name
+from recovery.mysqld.tablespace_names import tables_in, tablespace_names
 
 OWN_SCHEMA, OWN_TABLES = "crash_recovery_test", 100
 """The schema that the tool adds to a copy, with the tables that its inserts write to."""
@@ -137,6 +138,8 @@ def _digest(files: Iterable[_File]) -> str:
 
 # --- What is in the files
 
+_DICTIONARY = "mysql.ibd"
+"""The data dictionary, from MySQL 8.0 on."""
 _HEADER_BYTES = 64
 _VERSION_AT, _SIZE_AT, _FLAGS_AT = 8, 38 + 8, 38 + 16
 """Offsets in the first page of a tablespace: the server's version (only in mysql.ibd), the pages, the flags."""
@@ -204,8 +207,12 @@ def _examine(place: _Place, *, as_is: bool) -> OwnData:
     for file in files:
         if file.name.endswith(".ibd"):
             _check_tablespace(file)
-    if (dictionary := path / "mysql.ibd").exists():
+    general = [file.path for file in files if _is_general(file.name)]
+    shared, not_counted = set[tuple[str, str]](), 0
+    if has_dictionary := (dictionary := path / _DICTIONARY).exists():
         _refuse_outside(dictionary)
+        shared, not_counted = _shared_tables([system[0], *general])
+    schemas = {name.partition("/")[0] for name in tables} | {folder_name(schema) for schema, _ in shared}
     version, is_exact = _version(path, redo)
     _check_redo(redo, version)
     settings = {
@@ -218,13 +225,16 @@ def _examine(place: _Place, *, as_is: bool) -> OwnData:
     }
     return OwnData(
         path, as_is, version, is_exact,
-        schemas=len({name.partition("/")[0] for name in tables}), tables=len(tables), table_files=len(table_files),
-        files=len(files),
+        # Some letters have a shorter code in the name of a folder: such a schema may be there by both names.
+        schemas=min(len(schemas), sum((path / name).is_dir() and _is_of_user(f"{name}/") for name in _names(path))),
+        tables=len(tables) + len(shared), table_files=len(table_files), files=len(files),
         bytes=sum(file.status.st_blocks * 512 for file in files), digest=_digest(files),
         settings=tuple(settings.items()), given=tuple(place.given.items()),
         left_out=tuple(name for name in _names(path) if _LEFT_OUT.fullmatch(name)),
         was_shut_down=is_clean,
         without_file=len({name for name, engine in defined.items() if engine == _FRM_OF_INNODB} - innodb),
+        general_tablespaces=len(general), in_shared_files=len(shared) if has_dictionary else None,
+        not_counted=not_counted,
     )  # fmt: skip
 
 
@@ -245,6 +255,18 @@ def _is_of_user(name: str) -> bool:
     """Returns whether a file is of a table in a schema of the user's, and not of an ALTER under way."""
     folder, _, file = name.rpartition("/")
     return not file.startswith("#sql") and folder not in {"", *SYSTEM_SCHEMAS}
+
+
+def _is_general(name: str) -> bool:
+    """Returns whether a file is a general tablespace: a server makes them beside the folders of the schemas."""
+    return name.endswith(".ibd") and "/" not in name and name != _DICTIONARY
+
+
+def _shared_tables(tablespaces: Iterable[Path]) -> tuple[set[tuple[str, str]], int]:
+    """Returns schema and name of the user's tables in these tablespaces, and how many of them are not readable."""
+    found = [tables_in(tablespace) for tablespace in tablespaces]
+    tables = {(schema, table) for one in found for schema, table in one or () if schema not in SYSTEM_SCHEMAS}
+    return tables, found.count(None)
 
 
 def _engine_in_frm(file: _File) -> bytes:
@@ -346,7 +368,7 @@ def _refuse_outside(dictionary: Path) -> None:
 def _version(path: Path, redo: list[Path]) -> tuple[Version | None, bool]:
     """Returns the version of the server that wrote the files, None if they do not say it, and whether it is exact:
     before MySQL 8.0 a newer release of the same series may have used them since."""
-    if (dictionary := path / "mysql.ibd").exists():
+    if (dictionary := path / _DICTIONARY).exists():
         number = int.from_bytes(_first_bytes(dictionary)[_VERSION_AT : _VERSION_AT + 4])
         if number not in _RELEASE_NUMBERS:
             return None, False

@@ -67,9 +67,12 @@ def table_files(data: Path, schema: Schema, *, original: Path | None = None) -> 
         return TableFiles(tuple(data / name for name in sorted(schemas - SYSTEM_SCHEMAS)))
     if schema.layout is Layout.GENERAL:
         return TableFiles((data,), ALL_TABLES)
-    # The server stores the database `my-db` in the folder `my@002ddb`.
-    names = (_OTHER_CHARACTERS.sub(lambda match: f"@{ord(match[0]):04x}", name) for name in schema.database_names)
-    return TableFiles(tuple(data / name for name in names))
+    return TableFiles(tuple(data / folder_name(name) for name in schema.database_names))
+
+
+def folder_name(schema: str) -> str:
+    """Returns the folder of a schema: `my-db` is stored as `my@002ddb`. Letters like ä have shorter codes there."""
+    return _OTHER_CHARACTERS.sub(lambda match: f"@{ord(match[0]):04x}", schema)
 
 
 def kept_table_files(data: Path) -> Iterator[str]:

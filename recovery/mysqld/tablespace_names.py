@@ -1,13 +1,19 @@
-"""Reads the names of all tablespaces' files from the data dictionary of MySQL 8.0 and later, without a server.
+"""Reads from the files of MySQL 8.0 and later, without a server, which tablespaces and which tables there are.
 
-`mysql.ibd` has them in the index on `mysql.tablespace_files.file_name`. A record there is the name, the id of its
-tablespace (8 bytes) and the number of the file (4 bytes). Before the name are the record's header (5 bytes, the last
-two of which are where the next record begins, relative to this one) and, before the header, the length of the name.
-Bytes that look like a name prove nothing: the header's last byte may be any letter."""
+`mysql.ibd` has the names of all tablespaces' files in the index on `mysql.tablespace_files.file_name`. A record there
+is the name, the id of its tablespace (8 bytes) and the number of the file (4 bytes). Before the name are the record's
+header (5 bytes, the last two of which are where the next record begins, relative to this one) and, before the header,
+the length of the name. Bytes that look like a name prove nothing: the header's last byte may be any letter.
+
+Each tablespace has descriptions of its tables (SDI, serialized dictionary information) in an index of its own, whose
+root the first page names. A record there is the type (4 bytes) and the id (8 bytes) of what it describes, the
+transaction (13 bytes), the length of the description, that of its compressed text (4 bytes each), and this text."""
 
 from __future__ import annotations
 
+import json
 import os
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -33,6 +39,18 @@ _UNUSED_ID, _UNUSED_NUMBER = 3, 2
 _EXTENTS_AT, _EXTENT_HEADER = 38 + 112, 24
 """Of the pages that say which pages are free, two bits for each: where the extents begin, and their headers' size."""
 _SMALL_EXTENT_BYTES, _EXTENT_PAGES = 1 << 20, 64
+_OF_DESCRIPTIONS, _OF_LONG_TEXT = 0x45BD, 0x12
+"""Types of pages: of the index of descriptions, and of what does not fit into a record there."""
+_NEXT, _NO_PAGE = slice(12, 16), 0xFFFFFFFF
+_KEY, _TABLE, _TRANSACTION, _LENGTH = 12, 1, 13, 4
+"""The key of a description, the type of a table's, and the sizes of what follows it."""
+_ELSEWHERE, _REFERENCE = 0x40, 20
+"""In the length of a text: the last bytes of the record refer to the rest of the text, on other pages."""
+_REFERRED_PAGE = slice(4, 8)
+_PART, _PART_BYTES, _NEXT_PART = 38 + 8, slice(38, 42), slice(42, 46)
+_VISIBLE, _LONGEST_TEXT = 1, 1 << 26
+_ENCRYPTION_BYTES = 115
+"""The room for an encryption key, which lies between the extents and the root of the descriptions."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +86,16 @@ def _pages(file: BinaryIO, size: int) -> Iterator[tuple[int, bytes]]:
             done = number + 1
 
 
-def _is_free(number: int, size: int, extents: bytes) -> bool:
+def _extent(size: int) -> tuple[int, int]:
+    """Returns the pages of an extent, and the bytes that say which of them are free."""
     pages = max(_SMALL_EXTENT_BYTES // size, _EXTENT_PAGES)
+    return pages, _EXTENT_HEADER + pages * 2 // 8
+
+
+def _is_free(number: int, size: int, extents: bytes) -> bool:
+    pages, header = _extent(size)
     extent, bit = number // pages, number % pages * 2
-    at = extent * (_EXTENT_HEADER + pages * 2 // 8) + _EXTENT_HEADER + bit // 8
+    at = extent * header + _EXTENT_HEADER + bit // 8
     return at < len(extents) and bool(extents[at] >> bit % 8 & 1)
 
 
@@ -111,3 +135,71 @@ def _name_at(page: bytes, at: int) -> str | None:
         return name.decode()
     except UnicodeDecodeError:
         return None
+
+
+# --- Descriptions of tables
+
+
+def tables_in(tablespace: Path) -> set[tuple[str, str]] | None:
+    """Returns schema and name of each table in a tablespace, or None if they are not readable: compressed, encrypted,
+    damaged, or of a server that has none."""
+    with open_regular(tablespace) as file:
+        try:
+            return {found for page in _leaves(file) for at in _records(page) if (found := _table_at(file, page, at))}
+        except (ValueError, LookupError, TypeError, RecursionError, zlib.error):
+            return None
+
+
+def _leaves(file: BinaryIO) -> Iterator[bytes]:
+    """Yields the pages of a tablespace's descriptions. Raises ValueError if one is something else."""
+    first = file.read(_HEADER_BYTES)
+    size = parse_page_bytes(first)
+    pages, header = _extent(size)
+    root = os.pread(file.fileno(), 8, _EXTENTS_AT + size // pages * header + _ENCRYPTION_BYTES)
+    if int.from_bytes(root[:4]) != 1:
+        raise ValueError("the tablespace has no descriptions")
+    number, passed = int.from_bytes(root[4:]), set[int]()
+    while number != _NO_PAGE:
+        page = _page_of(file, number, size, _OF_DESCRIPTIONS)
+        if number in passed:
+            raise ValueError("the pages lead in a circle")
+        passed.add(number)
+        if int.from_bytes(page[_LEVEL]):
+            at = next(_records(page), _FIRST)
+            number = int.from_bytes(page[at + _KEY : at + _KEY + 4])
+        else:
+            yield page
+            number = int.from_bytes(page[_NEXT])
+
+
+def _page_of(file: BinaryIO, number: int, size: int, kind: int) -> bytes:
+    page = os.pread(file.fileno(), size, number * size)
+    if len(page) != size or int.from_bytes(page[_TYPE]) != kind:
+        raise ValueError("the page is not what it should be")
+    return page
+
+
+def _table_at(file: BinaryIO, page: bytes, at: int) -> tuple[str, str] | None:
+    """Returns schema and name of the table that a record describes, or None if it describes none that users see."""
+    if int.from_bytes(page[at : at + 4]) != _TABLE or page[at - _HEADER] & _DELETED:
+        return None
+    length = page[at - _HEADER - 1]
+    is_elsewhere = bool(length & _LONG and length & _ELSEWHERE)
+    if length & _LONG:
+        length = (length & 0x3F) << 8 | page[at - _HEADER - 2]
+    begin = at + _KEY + _TRANSACTION + 2 * _LENGTH
+    text = page[begin : begin + length]
+    if is_elsewhere:
+        reference, text = text[-_REFERENCE:], text[:-_REFERENCE]
+        text += b"".join(_parts(file, int.from_bytes(reference[_REFERRED_PAGE]), len(page)))
+    described = json.loads(zlib.decompressobj().decompress(text, _LONGEST_TEXT))["dd_object"]
+    return (described["schema_ref"], described["name"]) if described["hidden"] == _VISIBLE else None
+
+
+def _parts(file: BinaryIO, number: int, size: int) -> Iterator[bytes]:
+    passed = set[int]()
+    while number != _NO_PAGE and number not in passed:
+        passed.add(number)
+        page = _page_of(file, number, size, _OF_LONG_TEXT)
+        yield page[_PART : _PART + int.from_bytes(page[_PART_BYTES])]
+        number = int.from_bytes(page[_NEXT_PART])

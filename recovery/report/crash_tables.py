@@ -39,15 +39,12 @@ def crash_answers(session: Session) -> Iterator[str]:
     for version in session.versions:
         runs = killed_as_planned(run for variant in session.variant_names for run in cells[version, variant])
         seconds = [run.metrics[RECOVERY_METRIC] for run in runs if RECOVERY_METRIC in run.metrics]
+        of_all = "the only crash" if len(runs) == 1 else f"any of {len(runs):,} crashes"
         if not seconds:
-            yield (
-                f"{version} did not start again after any of {len(runs):,} crashes."
-                if runs
-                else (f"{version}: nothing was measured.")
-            )
+            yield (f"{version} did not start again after {of_all}." if runs else (f"{version}: nothing was measured."))
             continue
-        survived = count_survived(runs)
-        back = f"{version} recovered without a loss from {survived:,} of {len(runs):,} crashes "
+        survived, crashes = count_survived(runs), "crash" if len(runs) == 1 else "crashes"
+        back = f"{version} recovered without a loss from {survived:,} of {len(runs):,} {crashes} "
         back += f"({fmt.share_interval(survived, len(runs))}) within "
         back += f"{fmt.duration(max(seconds))} s ({fmt.duration(fmean(seconds))} s on average)"
         gone = sum(RECOVERY_METRIC not in run.metrics for run in runs)
@@ -148,7 +145,8 @@ def _damage_answers(session: Session) -> Iterator[str]:
     for version in session.versions:
         runs = [run for run in session.runs if run.version == version and run.observations]
         back = sum(run.metrics.get("startup_s") is not None for run in runs)
-        yield f"{version} started after {back} of {len(runs)} damages; the table shows what it logged."
+        damages = fmt.count_text(len(runs), "damage")
+        yield f"{version} started after {back} of {damages}; the table shows what it logged."
 
 
 def damage_table(session: Session) -> Table:

@@ -53,7 +53,8 @@ def _of_session(session: Session) -> Iterator[_Case]:
     yield from (_of_run(session, run) for run in session.runs if run.verdict is not Verdict.SAMPLED)
     missing = lacking_runs(session) - sum(not run.verdict.as_asked for run in session.runs)
     if missing > 0:
-        message = f"{missing} of {session.planned_runs} runs are missing"
+        planned = session.planned_runs
+        message = "the only run is missing" if planned == 1 else f"{missing} of {planned} runs are missing"
         yield _Case("all runs", 0.0, "error", "missing", message, session.notes)
     else:
         yield _Case("all runs")

@@ -306,7 +306,7 @@ def _duration_rows(session: Session) -> Iterator[_Row]:
         name = cell_words(session, variant)
         if created := metric_values(runs, _TABLES_MADE):
             host = _host_of(session, variant)
-            name = f"creating {created[0]:,.0f} tables one by one{f', {host}' if host else ''}"
+            name = f"creating {fmt.count_text(round(created[0]), 'table')} one by one{f', {host}' if host else ''}"
         yield _Row(_row_order(variant, runs), name, tuple(found[version, variant] for version in session.versions))
 
 

@@ -54,7 +54,8 @@ def cold_cache_notes(runs: tuple[Run, ...], *, as_published: bool) -> tuple[str,
         largest = fmt.size(max(left))
         notes.append(f"Left of the data directory in the emptied cache before a start: {largest} at most.")
     if len(left) < len(emptied) and not as_published:
-        notes.append(f"Not proved to be cold, because this host does not show it: {len(emptied) - len(left)} starts.")
+        unproved = fmt.count_text(len(emptied) - len(left), "start")
+        notes.append(f"Not proved to be cold, because this host does not show it: {unproved}.")
     return tuple(notes)
 
 

@@ -22,7 +22,7 @@ def _hottest_table(session: Session, run: Run, notes: tuple[str, ...]) -> Table:
     of = run.stacks.hottest[0].of
     return Table(
         title=f"Hottest functions of {run.version} {cell_words(session, run.variant)}, run {run.number}: "
-        f"{fmt.count(of)} stacks by {run.stacks.program}",
+        f"{fmt.ABSENT + ' stacks' if of is None else fmt.count_text(of, 'stack')} by {run.stacks.program}",
         headers=("function", "self", "in all"),
         rows=tuple(
             (hot.function, share_text(hot.on_top, hot.of), share_text(hot.within, hot.of)) for hot in run.stacks.hottest
@@ -71,9 +71,9 @@ def _chain_table(run: Run) -> Table:
         notes.append("perf samples running threads: the time in which the server waits for its storage is missing.")
     if run.stacks.file:
         notes.append(f"All stacks: {run.stacks.file}; flame graph: {fmt.flame_graph_path(run.stacks.file)}.")
+    samples = fmt.count_text(run.stacks.count or 0, "sample")
     return Table(
-        title=f"Stacks of run {run.number}, {run.version} {run.variant}, "
-        f"{run.stacks.count} samples by {run.stacks.program}",
+        title=f"Stacks of run {run.number}, {run.version} {run.variant}, {samples} by {run.stacks.program}",
         headers=("phase", "samples", "share", "thread", "chain"),
         rows=tuple(
             (

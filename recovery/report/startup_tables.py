@@ -256,8 +256,8 @@ def _concurrent_phase_notes(runs: Sequence[Run]) -> Iterator[str]:
     for name in sorted_phases(name for found in each for name in found):
         seen = [found[name] for found in each if name in found]
         yield (
-            f"{name} in a background thread of the server in {len(seen)} runs: {fmt.seconds(min(seen))} to "
-            f"{fmt.seconds(max(seen))} s until the ready line."
+            f"{name} in a background thread of the server in {fmt.count_text(len(seen), 'run')}: "
+            f"{fmt.seconds(min(seen))} to {fmt.seconds(max(seen))} s until the ready line."
         )
 
 

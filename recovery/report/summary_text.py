@@ -471,7 +471,8 @@ def _conditions(context: _Context, measured: Sequence[Summary]) -> str:
     if not proper:
         return ""
     counted = _mean_of_runs(context.session, proper, " +- 95 % interval{}")
-    return f" {on_host(context.session)}{'' if number is None else f', {number:,} tables'}; {counted}:"
+    tables_text = "" if number is None else f", {fmt.count_text(number, 'table')}"
+    return f" {on_host(context.session)}{tables_text}; {counted}:"
 
 
 def _mean_of_runs(session: Session, measured: Sequence[Summary], interval: str) -> str:
@@ -657,8 +658,9 @@ def advice_of(session: Session) -> str | None:
 
 def slowest_start(session: Session, found: Iterable[Summary]) -> Summary | None:
     """Returns the slowest cold start with the options that others are compared with, or else the slowest start, or None
-    if none was measured."""
-    measured = [summary for summary in found if summary.count]
+    if none was measured. Starts that are not proved to be warm are only taken if there are no others."""
+    every = [summary for summary in found if summary.count]
+    measured = [summary for summary in every if not session.is_second_start(summary.variant)] or every
     bases = {(axis.name, axis.base) for axis in session.axes if axis.base is not None}
     plain = [summary for summary in measured if bases <= session.values_of(summary.variant).items()] or measured
     cold = [summary for summary in plain if session.cache_of(summary.variant) == Cache.COLD] or plain
@@ -671,9 +673,12 @@ def _reads_per_table(session: Session, runs: Sequence[Run]) -> Iterator[str]:
     if not tables or size is None:
         return
     if tables < _MANY_TABLES:
-        yield f"{fmt.size(round(size))} read" + ("" if requests is None else f" in {requests:,.0f} requests")
+        yield f"{fmt.size(round(size))} read" + (
+            "" if requests is None else f" in {fmt.count_text(round(requests), 'request')}"
+        )
         return
-    reads = "" if requests is None else f" in {requests / tables:.2g} reads"
+    each = None if requests is None else f"{requests / tables:.2g}"
+    reads = "" if each is None else f" in {each} read{'' if each == '1' else 's'}"
     yield f"{fmt.size(round(size / tables))}{reads} for each table"
 
 
@@ -695,7 +700,7 @@ def _tablespaces(runs: Sequence[Run]) -> Iterator[str]:
     opened = mean(run.opened_files.tablespaces_opened for run in runs)
     if opened is None:
         return
-    counts = [f"{opened:,.0f} tablespaces opened"]
+    counts = [f"{fmt.count_text(round(opened), 'tablespace')} opened"]
     modified, read = (
         mean(run.opened_files.tablespaces_modified for run in runs),
         mean(run.opened_files.tablespaces_read for run in runs),

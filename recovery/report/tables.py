@@ -15,6 +15,7 @@ from recovery.analysis.growth import growth_curves
 from recovery.analysis.summary import is_compared, main_metrics, metric_names
 from recovery.metrics import metric
 from recovery.model import Session, Table
+from recovery.report.fmt import count_text
 from recovery.report.metric_tables import axis_tables, earlier_table, runs_table, summary_tables, version_tables
 from recovery.report.settings_tables import (
     findings_tables,
@@ -322,6 +323,6 @@ def heading(session: Session) -> str:
 def status_line(session: Session) -> str:
     """Returns the status of the session: how many runs ended, when it started, and the tool version."""
     ended = len(session.runs)
-    all_of_them = "1 run" if ended == 1 else f"{ended} runs"
-    progress = all_of_them if ended == session.planned_runs else f"{ended} of {session.planned_runs} runs"
+    planned = count_text(session.planned_runs, "run")
+    progress = planned if ended == session.planned_runs else f"{ended} of {planned}"
     return f"{session.status}, {progress}; started {session.started_at}; tool version {session.tool_version}"

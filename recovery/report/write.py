@@ -9,7 +9,7 @@ from recovery.analysis.phase_names import sorted_phases
 from recovery.linux.files import write_atomically
 from recovery.model import Session
 from recovery.report import markdown, text
-from recovery.report.fmt import flame_graph_path
+from recovery.report.fmt import count_text, flame_graph_path
 from recovery.report.html import page
 from recovery.report.html.flame_graph import flame_graph
 from recovery.storage.sessions import STACKS_FOLDER, load_stacks, writing_results
@@ -50,7 +50,8 @@ def _flames(folder: Path, session: Session) -> dict[int, tuple[str, str]]:
         folded = load_stacks(folder, run)
         if folded is None:
             continue
-        title = f"{run.version} {run.variant}, run {run.number}: {run.stacks.count} samples by {run.stacks.program}"
+        samples = f"{count_text(run.stacks.count or 0, 'sample')} by {run.stacks.program}"
+        title = f"{run.version} {run.variant}, run {run.number}: {samples}"
         picture = flame_graph(title, folded, sorted_phases(names[0] for names in folded))
         drawn[run.number] = (flame_graph_path(f"{STACKS_FOLDER}/{PurePath(run.stacks.file or '').name}"), picture)
     return drawn

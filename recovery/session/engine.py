@@ -49,6 +49,8 @@ class Engine:
     """Returns the names of all options that a server lists; empty if it does not answer."""
     facts: Mapping[str, str] = field(default_factory=dict)
     """Facts for the report's description of the host."""
+    instead_of: str = ""
+    """Why containers are not used, with ENGINE=auto. It is said once the servers are there."""
 
 
 def choose_engine(request: Request, say: Say) -> Engine:
@@ -62,8 +64,7 @@ def choose_engine(request: Request, say: Say) -> Engine:
         return _local_engine(request, say)
     reached = _connect_engine(request)
     if isinstance(reached, docker_engine.NoEngineError):
-        say(f"{reached.message}: servers run as local processes")
-        return _local_engine(request, say)
+        return replace(_local_engine(request, say), instead_of=reached.message)
     at, client = reached
     say(f"servers run in containers of the Docker engine at {at}")
     _remove_containers(client, say)
@@ -76,16 +77,18 @@ def resolve_builds(request: Request, chosen: Engine, say: Say) -> tuple[Engine, 
     With ENGINE=auto, falls back to local processes if an image cannot be had. If that fails too, raises the first
     error."""
     try:
-        return chosen, _resolve_all(request, chosen)
+        builds = _resolve_all(request, chosen)
     except HostUnfitError as error:
         if chosen.name == LOCAL or not _allows_local(request):
             raise
-        say(f"{error.message}: servers run as local processes")
-        local = _local_engine(request, say)
+        local = replace(_local_engine(request, say), instead_of=error.message)
         try:
-            return local, _resolve_all(request, local)
+            chosen, builds = local, _resolve_all(request, local)
         except RecoveryError:
             raise error from None
+    if chosen.instead_of:
+        say(f"{chosen.instead_of}: servers run as local processes")
+    return chosen, builds
 
 
 def _resolve_all(request: Request, engine: Engine) -> tuple[Build, ...]:

@@ -43,6 +43,7 @@ from recovery.mysqld.options import (
 )
 from recovery.mysqld.own_data import check_server, keeps_redo_log
 from recovery.mysqld.table_size import PAGE_SIZE, configured_page_bytes
+from recovery.report.fmt import count_text
 from recovery.session.engine import Engine, Say
 from recovery.session.plan import datadir_specs, restricted_questions
 from recovery.session.request import Request
@@ -140,7 +141,8 @@ def check_fail_over(request: Request) -> None:
         return
     if request.sizes.repeats < MIN_RUNS:
         raise UsageError(
-            f"--fail-over cannot be judged from {request.sizes.runs} runs", f"measure with RUNS={MIN_RUNS} or more"
+            f"--fail-over cannot be judged from {count_text(request.sizes.repeats, 'run')}",
+            f"measure with RUNS={MIN_RUNS} or more",
         )
     if len(request.servers.names) < 2:
         raise UsageError(

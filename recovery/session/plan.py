@@ -37,6 +37,7 @@ from recovery.model import (
     exceeded_limit,
 )
 from recovery.mysqld.options import datadir_settings
+from recovery.report.fmt import count_text
 from recovery.session.estimate import SESSION_OVERHEAD_S
 
 # --- The stored plan
@@ -137,7 +138,7 @@ def _cells(planned: StoredPlan) -> list[tuple[str, str]]:
 
 def _plan_difference(before: StoredPlan, now: StoredPlan) -> str:
     if len(before.trials) != len(now.trials):
-        return f"the plan has {len(now.trials)} runs now, and had {len(before.trials)}"
+        return f"the plan has {count_text(len(now.trials), 'run')} now, and had {len(before.trials)}"
     for old, new in zip(before.trials, now.trials, strict=True):
         if old != new:
             return f"the plan has changed: {new} now, and was {old.version} {old.variant} {old.repeat}"
@@ -212,7 +213,7 @@ class PlannedDatadir:
 
     @property
     def title(self) -> str:
-        return " ".join((f"{self.spec.version}: {self.schema.all_tables:,} tables", *self.spec.words))
+        return " ".join((f"{self.spec.version}: {count_text(self.schema.all_tables, 'table')}", *self.spec.words))
 
     def grows_into(self, later: PlannedDatadir) -> bool:
         return self.spec.grows_into(later.spec) and self.schema.total_tables < later.schema.total_tables

@@ -72,6 +72,8 @@ class TrialProgress:
     elapsed_s: float
     extra: str | None = None
     """The purpose of an extra run."""
+    of_all: int = 0
+    """Number of planned runs of its version and variant that are averaged."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +158,12 @@ class Progress(SessionProgress):
         versions = tuple(map(str, plan.measured_versions))
         builds = tuple((datadir.title, seconds) for datadir, seconds in plan.builds)
         return replace(self, plan=plan, builds=builds, versions=versions, step=None)._with_later_s(0)
+
+    def runs_of(self, version: str, variant: str) -> int:
+        """Returns the planned number of runs of a cell, without extra runs."""
+        trials = self.plan.trials if self.plan else ()
+        cell = (version, variant)
+        return sum((str(one.version), one.variant.name) == cell and one.extra is None for one in trials)
 
     def resumed_with(self, _: float, runs: Iterable[Run]) -> Progress:
         """Adds the runs that had ended before this process began."""
@@ -321,6 +329,7 @@ class Progress(SessionProgress):
                 trial.repeat,
                 _elapsed_s(self.trial_began_s, now_s),
                 None if trial.extra is None else trial.extra.value,
+                self.runs_of(str(trial.version), trial.variant.name),
             ),
             step_s=_elapsed_s(self.step_began_s, now_s) if self.step else None,
             phase=phase.phase if phase else None,

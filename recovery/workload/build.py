@@ -330,7 +330,8 @@ def _run_script(builder: DatadirBuilder, size: ScriptSize, *, done: int, progres
     library = builder.build.eatmydata if builder.build.image else find_eatmydata()
     if library is None:
         builder.say(f"{version}: building without libeatmydata, which is not installed: several times slower")
-    builder.say(f"{version}: building {builder.schema.total_tables:,} tables, {connections} connections")
+    tables_text = "1 table" if builder.schema.total_tables == 1 else f"{builder.schema.total_tables:,} tables"
+    builder.say(f"{version}: building {tables_text}, {connections} connections")
     # From here on Ctrl-C only sets `stop`: an exception between two lines would leave an inconsistent state.
     with _stop_on_interrupt(stop):
         # libeatmydata ignores every fsync, but statements recorded as done must be on the disk.

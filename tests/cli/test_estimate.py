@@ -10,17 +10,18 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
-from recovery.analysis.crash_estimate import CONSTANTS, ServerState, estimate_start
+from recovery.analysis.crash_estimate import CONSTANTS, Kill, ServerState, estimate_start
 from recovery.cli import estimate as command
 from recovery.cli.main import run
 from recovery.errors import UsageError
 from recovery.model import parse_version
 from recovery.mysqld.client import NotAnsweringError
+from recovery.storage.sessions import load_session
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
@@ -226,6 +227,33 @@ def test_impossible_constants_are_refused_with_the_file_to_remove(
 
 
 # --- JSON
+
+
+def test_json_of_a_calibration_has_what_was_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path))
+    session = replace(load_session(FIXTURES / "sessions" / "three-versions"), environment={"host_id": "here"})
+    own = replace(CONSTANTS["mysql-8.0"], process_s=2.5)
+    states = [replace(STATE, dirty_pages=pages, files=10) for pages in range(0, 12_000, 1000)]
+    kills = [Kill(state, estimate_start(state, {"mysql-8.0": own}).seconds) for state in states]
+    monkeypatch.setattr(command, "load_session", lambda _: session)
+    monkeypatch.setattr(command, "kills_of", lambda _: {"mysql-8.0": kills})
+    given = ["calibrate", "three-versions", "--results", str(FIXTURES / "sessions")]
+    target = tmp_path / "constants.json"
+    assert run([*given, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert run([*given, "--json", str(target)]) == 0
+    assert "12 starts" in capsys.readouterr().out
+    assert json.loads(target.read_text()) == found
+    assert (found["session"], found["file"]) == ("three-versions", str(tmp_path / "estimate-constants.json"))
+    one = found["series"]["mysql-8.0"]
+    assert one["starts"] == 12
+    assert one["range_ratio"] > 1
+    stored = command.constants_of("here")["mysql-8.0"]
+    known = json.loads(json.dumps(asdict(stored)))
+    assert {name: one[name] for name in known} == known
+    assert stored.process_s == pytest.approx(2.5, rel=0.2)
 
 
 def test_json_has_the_range_its_parts_and_where_the_reads_come_from(

@@ -54,7 +54,7 @@ def texts(found: ProgressSnapshot, width: int = 80, height: int = 24) -> list[st
 def test_a_trial_is_shown_with_the_results_so_far() -> None:
     assert texts(measuring()) == [
         "crash-recovery: 4 of 8 runs done, 34 min so far, about 7 min left",
-        "[5/8] 5.7.22 cold run 5: timed start 45 s, validation 38 s",
+        "[5/8] 5.7.22 cold 2 of 2, run 5: timed start 45 s, validation 38 s",
         "5.7.22 cold  1/2  mean 5.00 s  last 5.00 s",
         "5.7.22 warm  1/2  mean 3.00 s  last 3.00 s",
         "8.0.31 cold  1/2  mean 4.00 s  last 4.00 s",
@@ -108,7 +108,7 @@ def test_no_control_character_reaches_the_terminal() -> None:
 def test_the_page_of_recovery_status() -> None:
     lines = list(status_page(measuring(), running=True))
     assert lines[0] == "crash-recovery of 5.7.22 8.0.31: pid 7, since 2026-01-01 00:00:00 UTC"
-    assert lines[2] == "  measuring: [5/8] 5.7.22 cold run 5: timed start 45 s, validation 38 s"
+    assert lines[2] == "  measuring: [5/8] 5.7.22 cold 2 of 2, run 5: timed start 45 s, validation 38 s"
     assert lines[-1] == "  results go to /results"
     lines = list(status_page(replace(measuring(), status=Status.KILLED), running=False))
     assert lines[0] == "no session is running"
@@ -183,9 +183,9 @@ def test_a_long_start_is_reported_every_16_seconds(make: Make, clock: Clock, rec
     with display.active():
         run_a_trial(display, clock, 14, 2, 14, 2)
     assert stream.getvalue().splitlines() == [
-        "[1/8] 5.7.22 cold run 1: timed start 16 s, validation 16 s",
-        "[1/8] 5.7.22 cold run 1: timed start 32 s, validation 32 s",
-        "[1/8] 5.7.22 cold run 1: 40.00 s",
+        "[1/8] 5.7.22 cold 1 of 2, run 1: timed start 16 s, validation 16 s",
+        "[1/8] 5.7.22 cold 1 of 2, run 1: timed start 32 s, validation 32 s",
+        "[1/8] 5.7.22 cold 1 of 2, run 1: 40.00 s",
     ]
     assert any(one.phase == "validation" for one in records)
     assert (records[-1].status, records[-1].owner) == (Status.FINISHED, "mark")
@@ -219,7 +219,7 @@ def test_a_quiet_session_prints_failures_and_warnings_alone(
         display.trial_ended(failed)
     assert stream.getvalue().splitlines() == [
         "this is not well",
-        "[2/8] 5.7.22 warm run 2: FAILED: it did not start",
+        "[2/8] 5.7.22 warm 1 of 2, run 2: FAILED: it did not start",
     ]
     assert records, "the state is stored all the same"
 

@@ -289,7 +289,7 @@ def test_runs_with_a_paused_container_are_void(data: Path, tmp_path: Path, clien
     with recovery("cold-recovery", "--version", "5.7.22", *asked(data, tmp_path), *more) as program:
         assert program.stderr is not None
         for line in program.stderr:
-            for ended, skipped, for_ever in (("cold run 1: ", 0, False), ("cold run 2: ", 1, True)):
+            for ended, skipped, for_ever in ((", run 1: ", 0, False), (", run 2: ", 1, True)):
                 if ended in line:  # after a void run a server is started between two runs, too
                     given = {"skipped": skipped, "for_ever": for_ever}
                     pausers.append(threading.Thread(target=pause_next, args=(client, program.pid), kwargs=given))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import shutil
 import socket
 import subprocess
 import tempfile
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -375,6 +377,102 @@ def test_pages_that_are_none_of_the_index_have_no_names(datadir: Path) -> None:
         datadir, b"\xff" * PAGE, page_of_names("/elsewhere/t.ibd", level=1), bytes(text), noise, name[: PAGE // 2]
     )
     assert [one for one in tablespace_names(datadir / "mysql.ibd") if "else" in one.name] == []
+
+
+def described(kind: int, number: int, text: bytes, *, is_deleted: bool = False, elsewhere: int = 0) -> bytes:
+    """A record that describes a table, with its header before it; the rest of its text may be on another page."""
+    packed = zlib.compress(text)
+    local = packed if not elsewhere else packed[:20] + bytes(4) + elsewhere.to_bytes(4) + bytes(12)
+    size = bytes([len(local) & 0xFF, 0x80 | (0x40 if elsewhere else 0) | len(local) >> 8])
+    header = bytes([0x20 if is_deleted else 0, 0, 0, 0, 0])
+    key = kind.to_bytes(4) + number.to_bytes(8)
+    return size + header + key + bytes(13) + len(text).to_bytes(4) + len(packed).to_bytes(4) + local
+
+
+def table_text(schema: str, name: str, hidden: int = 1) -> bytes:
+    return json.dumps({"dd_object": {"name": name, "hidden": hidden, "schema_ref": schema}}).encode()
+
+
+def page_of_descriptions(*records: bytes, next_page: int = 0xFFFFFFFF, level: int = 0) -> bytes:
+    made, last, at = bytearray(PAGE), 99, 120
+    made[12:16] = next_page.to_bytes(4)
+    made[24:26] = (0x45BD).to_bytes(2)
+    made[64:66] = level.to_bytes(2)
+    for record in records:
+        begin = at + (5 if level else 7)
+        made[at : at + len(record)] = record
+        made[last - 2 : last] = ((begin - last) % 65536).to_bytes(2)
+        last, at = begin, at + len(record)
+    made[last - 2 : last] = ((112 - last) % 65536).to_bytes(2)
+    return bytes(made)
+
+
+def tablespace(*pages: bytes) -> bytes:
+    """The first page names page 3 as the root of the descriptions."""
+    first = bytearray(page())
+    first[10505:10513] = (1).to_bytes(4) + (3).to_bytes(4)
+    return bytes(first) + page() * 2 + b"".join(pages)
+
+
+def test_tables_in_shared_tablespaces_are_counted(datadir: Path) -> None:
+    as_of_80(datadir)
+    for folder in ("alone", "caf@1y"):
+        (datadir / folder).mkdir()
+    text = table_text("alone", "long")
+    node = bytes(5) + (1).to_bytes(4) + bytes(8) + (4).to_bytes(4)
+    leaf = page_of_descriptions(
+        described(1, 1, table_text("shop-eu", "a")),
+        described(1, 2, table_text("shop-eu", "dropped"), is_deleted=True),
+        described(1, 3, table_text("shop-eu", "index of a full text", hidden=2)),
+        next_page=5,
+    )
+    last = page_of_descriptions(
+        described(1, 4, text, elsewhere=6), described(1, 5, table_text("mysql", "user")), described(2, 9, b"{}")
+    )
+    rest = bytearray(PAGE)
+    rest[24:26] = (0x12).to_bytes(2)
+    more = zlib.compress(text)[20:]
+    rest[38:46] = len(more).to_bytes(4) + b"\xff" * 4
+    rest[46 : 46 + len(more)] = more
+    pages = page_of_descriptions(node, level=1), leaf, last, bytes(rest)
+    (datadir / "ts.ibd").write_bytes(tablespace(*pages))
+    (datadir / "ibdata1").write_bytes(tablespace(page_of_descriptions(described(1, 7, table_text("caf\u00e9", "b")))))
+    own = looked_at(datadir)
+    # Two tables have files, the others are in ts.ibd and in ibdata1.
+    assert (own.tables, own.schemas, own.table_files, own.general_tablespaces) == (5, 3, 2, 1)
+    assert (own.in_shared_files, own.not_counted) == (3, 0)
+    notes = " ".join(own_data_notes(own))
+    assert "5 tables in 3 schemas, with 2 .ibd files and 1 general tablespace," in notes
+    assert "those are counted that are in the file" in notes
+
+
+@pytest.mark.parametrize(
+    "pages",
+    [
+        (bytes(PAGE),),
+        (page_of_descriptions(described(1, 1, b"[]")),),
+        (page_of_descriptions(described(1, 1, b"no text of JSON")),),
+        (page_of_descriptions(described(1, 1, table_text("a", "b"), elsewhere=9)),),
+        (page_of_descriptions(next_page=3),),
+        (page_of_descriptions(level=1),),
+        (),
+    ],
+    ids=["not-written", "list", "text", "cut-off", "circle", "no-leaf", "no-root"],
+)
+def test_tablespaces_whose_tables_are_not_counted_are_named(pages: tuple[bytes, ...], datadir: Path) -> None:
+    as_of_80(datadir)
+    (datadir / "ts.ibd").write_bytes(tablespace(*pages))
+    own = looked_at(datadir)
+    assert (own.tables, own.not_counted, own.general_tablespaces) == (2, 2, 1), "ts.ibd, and the empty ibdata1"
+    assert "Tablespaces whose tables are not counted: 2." in " ".join(own_data_notes(own))
+
+
+def test_before_80_general_tablespaces_are_counted_and_not_read(datadir: Path) -> None:
+    (datadir / "ts.ibd").write_bytes(page(pages=1))
+    (datadir / "shop@002deu/inside.frm").write_bytes(b"\xfe\x01\x0a\x0c")
+    own = looked_at(datadir)
+    assert (own.tables, own.general_tablespaces, own.in_shared_files, own.not_counted) == (1, 1, None, 0)
+    assert "with 2 .ibd files and 1 general tablespace" in " ".join(own_data_notes(own))
 
 
 def test_a_system_file_outside_is_refused(datadir: Path) -> None:

@@ -310,3 +310,37 @@ def test_a_dictionary_is_read_record_by_record(tmp_path: Path) -> None:
             cursor.execute("DROP TABLE s.outside")
         server.stop()
     examine(data, {}, as_is=False)
+
+
+@pytest.mark.parametrize("version", ["5.7.22", "8.0.15", "8.0.31"])
+def test_tables_in_general_and_in_the_system_tablespace_are_counted(version: str, tmp_path: Path) -> None:
+    build = resolve_server(version, Sources(), lambda _: None)
+    pages = "8k" if version == "8.0.31" else "16k"
+    data = made_by(build, tmp_path, innodb_page_size=pages)
+    columns = ", ".join(
+        f"c{number} INT COMMENT '{number * 7919 % 9973} {'x' * (number % 40)}'" for number in range(900)
+    )
+    with server_on(build, data, tmp_path / "logs", innodb_page_size=pages) as server:
+        server.start()
+        with server.session() as connection, connection.cursor() as cursor:
+            for schema in ("shop-eu", "mixed", "in_the_system"):
+                cursor.execute(f"CREATE DATABASE `{schema}`")
+            for space in ("many", "wide"):
+                cursor.execute(f"CREATE TABLESPACE {space} ADD DATAFILE '{space}.ibd'")
+            for number in range(60):
+                cursor.execute(f"CREATE TABLE `shop-eu`.t{number} (id INT, t TEXT, FULLTEXT (t)) TABLESPACE many")
+            cursor.execute("DROP TABLE `shop-eu`.t7")
+            cursor.execute("RENAME TABLE `shop-eu`.t8 TO mixed.moved")
+            if version != "5.7.22":
+                cursor.execute(f"CREATE TABLE mixed.wide ({columns}) TABLESPACE wide")
+            cursor.execute("CREATE TABLE mixed.own_file (id INT)")
+            cursor.execute("CREATE TABLE in_the_system.t (id INT) TABLESPACE innodb_system")
+            cursor.execute(
+                "SELECT COUNT(*), COUNT(DISTINCT table_schema) FROM information_schema.tables "
+                "WHERE table_type = 'BASE TABLE' AND table_schema IN ('shop-eu', 'mixed', 'in_the_system')"
+            )
+            known = cursor.fetchone()
+        server.stop()
+    own = examine(data, {}, as_is=False)
+    assert (own.tables, own.schemas) == known
+    assert (own.general_tablespaces, own.not_counted) == (2, 0)

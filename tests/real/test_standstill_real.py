@@ -52,7 +52,8 @@ def test_runs_with_a_stopped_server_or_tool_are_void(at: list[str], tmp_path: Pa
     with InTerminal(*MEASURE, "--runs", "3", *at) as terminal:
         terminal.read_until("1 of 3 runs")
         stop_for_a_moment(next_server(terminal.pid))
-        terminal.read_until("[3/3] 5.7.22 cold run 3: ")  # after a void run a server is started between two runs, too
+        # After a void run a server is started between two runs, too.
+        terminal.read_until("[3/3] 5.7.22 cold 3 of 3, run 3: ")
         next_server(terminal.pid, of_all=True)
         terminal.suspend()
         os.kill(terminal.pid, signal.SIGCONT)

@@ -75,7 +75,7 @@ class Interrupted:
 @pytest.fixture(scope="module")
 def interrupted(disk: Disk, module_settings: None, tmp_path_factory: pytest.TempPathFactory) -> Interrupted:
     results = tmp_path_factory.mktemp("interrupted") / "results"
-    with failing(measuring(disk.place / "data", results), disk.full, once="cold run 1:") as ended:
+    with failing(measuring(disk.place / "data", results), disk.full, once=", run 1:") as ended:
         return Interrupted(ended.code, ended.said, ended.error, results)
 
 
@@ -140,11 +140,11 @@ def test_a_resumed_session_measures_the_run_again_that_a_full_disk_made_void(
 
 def test_a_full_disk_under_the_results_costs_no_stored_run(disk: Disk, small: Disk) -> None:
     results = small.place / "results"
-    with failing(measuring(disk.place / "data", results), small.full, once="cold run 1:") as ended:
+    with failing(measuring(disk.place / "data", results), small.full, once=", run 1:") as ended:
         assert ended.code == 3
         assert "is full (0.0 MB free)" in ended.error
         assert "--results" in ended.error
-        assert "cold run 2: " in ended.said, "the run that could not be stored is shown"
+        assert ", run 2: " in ended.said, "the run that could not be stored is shown"
     session = load_session(find_session(results, None))
     assert session.runs[0].verdict is Verdict.MEASURED
     assert session.status == "aborted"

@@ -46,7 +46,7 @@ def test_a_narrow_terminal_without_colours_keeps_only_the_lines_of_a_finished_se
     assert screen.cursor_shown
     left = "\n".join(screen.lines)
     assert "runs done" not in left, "the view is removed"
-    assert "[1/1] 5.7.22 cold run 1: " in left
+    assert "[1/1] 5.7.22 cold 1 of 1, run 1: " in left
     assert "report: " in left
     watched, _, _ = terminal.output.rpartition("\x1b[?25h")
     assert watched
@@ -60,7 +60,7 @@ def test_a_narrow_terminal_without_colours_keeps_only_the_lines_of_a_finished_se
 def test_status_from_another_terminal_suspension_and_ctrl_c(at: list[str], tmp_path: Path) -> None:
     """For as many runs as it takes to see a phase, which is short."""
     with InTerminal(*MEASURE, "--runs", "50", *at) as terminal:
-        terminal.read_until("[1/50] 5.7.22 cold run 1: ")
+        terminal.read_until("[1/50] 5.7.22 cold 1 of 50, run 1: ")
 
         def within_a_trial() -> dict[str, Any] | None:
             terminal.read_for(0)

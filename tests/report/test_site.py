@@ -316,6 +316,10 @@ def test_a_damaged_session_is_left_out_and_named(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"warning: {KEPT[2]} is left out: ")
     assert f"{KEPT[2]} is left out" in text_of(tmp_path / "out" / "index.html")
+    assert run(["site", str(tmp_path / "results"), "--out", str(tmp_path / "out"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["index"] == str(tmp_path / "out" / "index.html")
+    assert [f"warning: {one}" for one in found["left_out"]] == [line]
     (tmp_path / "results" / KEPT[1] / REPORT_FILE).write_text("{")
     assert run(["site", str(tmp_path / "results"), "--out", str(tmp_path / "out")]) == 1
     assert "can be read" in capsys.readouterr().err

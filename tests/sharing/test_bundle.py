@@ -472,3 +472,19 @@ def test_the_product_of_a_single_one_is_found(kept_sessions: Path) -> None:
     made = make_bundle(kept_sessions / "2026-11-21-scale-mariadb")
     assert made.text.startswith(b"Project: MariaDB Server (MDEV)\nIssue Type: Bug\n")
     assert made.name == "2026-11-21-scale-mariadb", "not cut"
+
+
+def test_json_names_what_was_written_and_what_is_inside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["bundle", STORED.name, "--results", str(STORED.parent), "--for", "mysql", "--json"]
+    assert run([*words, "--dry-run"]) == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert planned.keys() == {"format", "files"}, "nothing was written"
+    assert run([*words[:-1], "--output", str(tmp_path / "bug.tar.gz"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {name: Path(found[name]).is_file() for name in ("archive", "text", "script")} == dict.fromkeys(
+        ("archive", "text", "script"), True
+    )
+    with tarfile.open(found["archive"]) as archive:
+        inside = {Path(one.name).name: one.size for one in archive.getmembers() if one.isfile()}
+    assert {Path(one["name"]).name: one["bytes"] for one in found["files"]} == inside
+    assert all(one["replaced"] >= 0 for one in found["files"])

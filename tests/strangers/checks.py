@@ -231,7 +231,7 @@ _SAID = re.compile(r"written by (\S+?): (.*?) in ([\d,]+) schemas?")
 
 
 def _number(words: str, noun: str) -> int | None:
-    found = re.search(rf"([\d,]+) {noun}", words)
+    found = re.search(rf"([\d,]+) (?:\.ibd )?{noun}", words)
     return int(found.group(1).replace(",", "")) if found else None
 
 

@@ -150,7 +150,7 @@ def table_sections(key: str, found: Tables) -> tuple[Part, ...]:
     for number, table in enumerate(found, 1):
         shown = table_parts(f"{key}-{number}", table)
         long = len(table.rows) > _MAX_ROWS
-        parts += [FoldedParts(f"{table.title}: {len(table.rows)} rows", shown)] if long else shown
+        parts += [FoldedParts(f"{table.title}: {fmt.count_text(len(table.rows), 'row')}", shown)] if long else shown
     return tuple(parts)
 
 
@@ -165,7 +165,9 @@ def stack_parts(session: Session, flames: Mapping[int, str], tables: Tables) -> 
     count = sum(bool(run.stacks.hottest) for run in session.runs)
     hottest, chains = tables[:count], tables[count:]
     shown = table_parts("hottest", *hottest) if count <= _MAX_OPEN_TABLES else _folded_each("hottest", hottest)
-    folded = FoldedParts(f"Most frequent call chains: {len(chains)} tables", table_parts("stacks", *chains))
+    folded = FoldedParts(
+        f"Most frequent call chains: {fmt.count_text(len(chains), 'table')}", table_parts("stacks", *chains)
+    )
     return (*shown, *_flames(session, flames), *((folded,) if chains else ()))
 
 

@@ -493,7 +493,7 @@ def over_sessions_chart(
         )
     about = About(
         key,
-        f"{tables:,} tables: seconds until ready",
+        f"{fmt.count_text(tables, 'table')}: seconds until ready",
         "s",
         description="The table of results has the figures.",
         interval="95 % interval: over sessions from three on, else in the one session",
