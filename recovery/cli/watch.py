@@ -26,6 +26,7 @@ from recovery.errors import InterruptedByUserError, RecoveryError, UsageError, e
 from recovery.linux.files import expand_path
 from recovery.linux.procfs import has_open, ids_in_namespaces, process_age_s, process_stat
 from recovery.mysqld.error_log import Milestone
+from recovery.mysqld.log_analysis import LoggedStart
 from recovery.mysqld.log_tail import LogTail
 from recovery.mysqld.running_server import (
     RunningServer,
@@ -235,6 +236,7 @@ class Watched:
         """Whether the server is gone if no process of this host has its log open."""
         now_s, age_s = time.monotonic(), None if server is None else process_age_s(server.pid)
         self.log = WatchedLog(now_s, time.time(), None if age_s is None else now_s - age_s)
+        self._ids = () if server is None else ids_in_namespaces(server.pid)
         self.missing = () if server is None else server.missing
         if server is not None and source is None and not server.missing:
             self.missing = ("its log, which is no file: pipe it in, such as `journalctl -fu mysql | recovery watch -`",)
@@ -269,7 +271,7 @@ class Watched:
 
     def _progress(self) -> StartProgress:
         """Returns the progress of the server's start, of which the log may not have a line yet."""
-        is_own = self.server is None or self.log.is_of(ids_in_namespaces(self.server.pid))
+        is_own = self.server is None or self.log.is_of(self._ids)
         return self.log.progress if is_own else self._unlogged
 
     def has_moved(self, within_s: float) -> bool:
@@ -330,7 +332,7 @@ class Watched:
     def _reason(self, *, is_cut: bool = False) -> str | None:
         if self.server is None and self._has_no_start():
             return "its log shows no start"
-        starts = self.log.starts()
+        starts = self._own_starts()
         if not starts or starts[-1].outcome == "ready":
             return "no process of this host has its log open" if is_cut and not self.log.ended else None
         last = starts[-1]
@@ -339,6 +341,15 @@ class Watched:
             return f"its start was cut off{where}; no process of this host has its log open"
         reason = "; ".join(self.log.errors) if last.outcome == "failed" and self.log.errors else last.reason
         return f"its start ended{where}{f': {reason}' if reason else ''}"
+
+    def _own_starts(self) -> list[LoggedStart]:
+        """Returns the starts in the log, without those after the watched one: the next server may have written its
+        lines before this one is known to have ended."""
+        starts = self.log.starts()
+        if self.server is None:
+            return starts
+        own = [number for number, start in enumerate(starts) if start.pid is None or start.pid in self._ids]
+        return starts[: own[-1] + 1] if own else []
 
 
 class _NoServerError(Exception):
