@@ -304,7 +304,7 @@ class Watched:
         return View(
             state=state,
             pid=self.pid,
-            version=start.tracker.version,
+            version=start.tracker.version or (self.log.progress.tracker.version if is_gone else None),
             where=self.where,
             progress=progress,
             startup_s=now_s - start.tracker.started_s if self.server is not None or self.log.has_start else None,
@@ -503,6 +503,8 @@ class _Display:
         self._asked, self._screen = asked, Screen(None if asked.json_to == STANDARD_OUTPUT else sys.stdout)
         self._shown: tuple[object, ...] = ()
         self._shown_s = 0.0
+        self._gone: View | None = None
+        """The last view, if it was of a server that is gone."""
 
     def show(self, view: View) -> None:
         now_s, key = time.monotonic(), (view.state, view.pid, view.progress.phase)
@@ -511,6 +513,10 @@ class _Display:
         if self._screen.live:
             from recovery.cli.progress_view import Line, wrapped
 
+            if self._gone is not None and view.pid != self._gone.pid:
+                for line in view_lines(self._gone):
+                    self._screen.say(line)
+            self._gone = view if view.state is State.GONE else None
             columns, rows = self._screen.size
             lines = [row for text in view_lines(view) for row in wrapped(text, columns - 1)]
             self._screen.draw([Line(escape_control(line)) for line in lines[: rows - 1]])

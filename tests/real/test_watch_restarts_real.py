@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from killed_starts import READY, crashed_datadir, started, stopped_at
+from terminals import InTerminal
 from waiting import until
 
 from recovery.cli.main import run
@@ -87,6 +88,24 @@ def test_servers_that_follow_each_other_are_watched_until_one_is_ready(
         assert seen(state="gone")["pid"] == again.pid
         assert seen(state="ready")["pid"] == last.pid
         assert watcher.wait() == 0
+
+
+@pytest.mark.parametrize("crashed", ["5.7.22"], indirect=True)
+def test_the_live_view_keeps_a_line_of_each_start_that_ended(crashed: Crashed, tmp_path: Path) -> None:
+    (build, datadir), log = crashed, tmp_path / "error.log"
+    with ExitStack() as stack:
+        current = stack.enter_context(ExitStack())
+        killed = current.enter_context(stopped_at(LINES["5.7.22"], build, datadir, log))
+        terminal = stack.enter_context(InTerminal("watch", str(datadir), columns=200))
+        terminal.read_until("in this phase")
+        current.close()
+        terminal.read_until("its start ended in ")
+        current.enter_context(started(build, datadir, log))
+        assert terminal.wait() == 0
+    lines = terminal.screen().lines
+    assert lines[0].startswith(f"5.7.22, pid {killed.pid}, {datadir}: not there, for ")
+    assert lines[1].strip() == "its start ended in validation"
+    assert lines[2].startswith("ready: ready for connections")
 
 
 @pytest.mark.parametrize("crashed", ["5.7.22"], indirect=True)
