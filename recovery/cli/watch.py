@@ -23,6 +23,7 @@ from recovery.cli.options import PATH_TYPE, table_option
 from recovery.cli.output import STANDARD_OUTPUT, print_line, write_json
 from recovery.cli.watch_view import State, View, json_line, one_line, to_json, view_lines
 from recovery.errors import InterruptedByUserError, RecoveryError, UsageError, escape_control
+from recovery.linux.file_opens import OpenOrder
 from recovery.linux.files import expand_path
 from recovery.linux.procfs import has_open, ids_in_namespaces, process_age_s, process_stat
 from recovery.mysqld.error_log import Milestone
@@ -245,6 +246,8 @@ class Watched:
         self.seconds_ahead: Mapping[str, float] = {}
         self._counted: StartProgress | None = None
         self._last_milestone: Milestone | None = None
+        self._opened: OpenOrder | None = None
+        self._opened_by: StartProgress | None = None
 
     @property
     def pid(self) -> int | None:
@@ -266,8 +269,23 @@ class Watched:
             # Only when it opens its files it shows how.
             self._last_milestone = progress.tracker.last_milestone
             progress.totals = replace(progress.totals, direct_io=uses_direct_io(self.server.pid))
+        files_opened = self._files_opened(progress)
         if (sample := sample_of(self.server.pid, time.monotonic())) is not None:
-            progress.add_sample(sample)
+            progress.add_sample(replace(sample, files_opened=files_opened))
+
+    def _files_opened(self, progress: StartProgress) -> int | None:
+        """Returns how many files the server has opened in a phase in which it opens all of them."""
+        if self.server is None or not progress.opens_files_in_order:
+            self.close()
+            return None
+        if self._opened_by is not progress:
+            self._opened, self._opened_by = self.server.open_order(), progress
+        return None if self._opened is None else self._opened.position()
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
 
     def _progress(self) -> StartProgress:
         """Returns the progress of the server's start, of which the log may not have a line yet."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +24,7 @@ from recovery.cli.main import run
 from recovery.cli.watch_view import State, View, one_line, to_json, view_lines
 from recovery.model import parse_version
 from recovery.mysqld.log_tail import LogTail
+from recovery.mysqld.running_server import RunningServer
 from recovery.mysqld.start_progress import PhaseAhead, Progress, TimeLeft, Unit
 from recovery.mysqld.watched_log import RestartLoop
 
@@ -184,6 +186,33 @@ def test_a_rotated_log_is_followed(tmp_path: Path) -> None:
         assert tail.read() == []
         log.write_text("3\n")
         assert [line.text for line in tail.read()] == ["3"]
+
+
+def test_files_that_mariadb_opens_for_its_dictionary_are_counted(tmp_path: Path) -> None:
+    log, pid, now = tmp_path / "error.log", os.getpid(), datetime.now().astimezone()
+    names = [tmp_path / f"t{number}.ibd" for number in range(10, 60)]
+    for path in names:
+        path.touch()
+    log.write_text(
+        "".join(
+            f"{now:%Y-%m-%d %H:%M:%S} 0 [Note] {text}\n"
+            for text in (
+                f"Starting MariaDB 10.11.5-MariaDB source revision 78 as process {pid}",
+                "InnoDB: Starting crash recovery from checkpoint LSN=66973",
+                "InnoDB: 128 rollback segments are active.",
+            )
+        )
+    )
+    with ExitStack() as stack:
+        source = watch_module._File(log, (1 << 20, 1), stack)
+        watched = watch_module.Watched(RunningServer(pid, log, tmp_path, None, ()), source, "here")
+        stack.callback(watched.close)
+        watched.update()
+        assert "opens the files that it lists" in one_line(watched.view(60.0))
+        for path in names[:30]:
+            path.read_bytes()
+        watched.update()
+        assert "dictionary: 30 of 50 files" in one_line(watched.view(60.0))
 
 
 def test_a_pipe_that_is_never_empty_gets_a_look(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,10 +7,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from datadirs import running
+from inotify_simple import INotify, flags
 from killed_starts import READY, crashed_datadir, stopped_at
 from waiting import until
 
@@ -84,3 +87,14 @@ def test_mariadb_is_stalled_while_it_is_stopped_and_ready_until_it_is_killed(tmp
             code, seen = once(target)
             assert (code, seen["state"], seen["version"]) == (State.READY.value, "ready", "mariadb-10.11.5")
     assert once(datadir)[0] == State.GONE.value
+
+
+def test_mariadb_opens_all_files_for_its_dictionary_in_the_order_of_their_names(tmp_path: Path) -> None:
+    build, datadir = crashed_datadir("mariadb-10.11.5", tmp_path)
+    with running(build, datadir, tmp_path / "first") as server:
+        server.stop()  # after a crash, the files that redo names are open before
+    with closing(INotify(nonblocking=True)) as opens:
+        opens.add_watch(datadir / "discovery", flags.OPEN)
+        with running(build, datadir, tmp_path / "second"):
+            names = [event.name for event in opens.read(timeout=0) if event.name.endswith(".ibd")]
+    assert names[:20] == sorted(f"table_{number}.ibd" for number in range(20))
