@@ -721,7 +721,7 @@ def _time_left(row: CountedPhase, pace: _Pace, total: int, *, partly_seen: bool)
     error = _error_at(row.errors, share) * (_PARTLY_SEEN if partly_seen else 1.0)
     least_s, about_s, most_s = pace.seconds(total - pace.done)
     if row.claim is Claim.AT_MOST:
-        return TimeLeft(0.0, most_s * (1 + error), None)
+        return TimeLeft(0.0, most_s * (1 + error) + RESOLUTION_S, None)
     least_s, about_s, most_s = (max(0.0, seconds - pace.waited_s) for seconds in (least_s, about_s, most_s))
     return TimeLeft(max(0.0, least_s / (1 + error) - RESOLUTION_S), most_s * (1 + error) + RESOLUTION_S, about_s)
 
