@@ -70,6 +70,15 @@ def test_a_phase_that_is_not_counted_shows_what_it_can_be() -> None:
     assert "no line of its log shows a phase yet" in one_line(replace(VIEW, progress=replace(silent, phase=None)))
 
 
+def test_a_server_whose_log_stays_silent_may_hold_it_back() -> None:
+    silent = replace(VIEW, version=None, progress=replace(PROGRESS, phase=None, done=None, cpus=0.2))
+    held = "; early releases of MySQL 8.0, such as 8.0.15, may write none before they are nearly ready"
+    assert one_line(silent).endswith(f"no line of its log shows a phase yet{held}")
+    assert "  last progress 0 s ago; it uses 0.2 CPUs" in view_lines(silent)
+    for other in (replace(silent, startup_s=1.0), replace(silent, pid=None), replace(silent, version=VIEW.version)):
+        assert held not in one_line(other)
+
+
 def test_a_loop_names_its_tries_and_the_limit() -> None:
     text = one_line(replace(VIEW, state=State.LOOP, loop=LOOP, limit="TimeoutStartSec of mysql.service, which is 1min"))
     assert text.endswith(
