@@ -23,9 +23,11 @@ from recovery.cli.options import PATH_TYPE, table_option
 from recovery.cli.output import STANDARD_OUTPUT, print_line, write_json
 from recovery.cli.watch_view import State, View, json_line, name_of, one_line, progress_text, to_json, view_lines, worst
 from recovery.errors import InterruptedByUserError, RecoveryError, UsageError, escape_control
+from recovery.linux.file_opens import OpenOrder
 from recovery.linux.files import expand_path
 from recovery.linux.procfs import has_open, ids_in_namespaces, is_running, process_age_s, process_stat
 from recovery.mysqld.error_log import Milestone
+from recovery.mysqld.log_analysis import LoggedStart
 from recovery.mysqld.log_tail import LogTail
 from recovery.mysqld.running_server import (
     GREETING_S,
@@ -251,6 +253,7 @@ class Watched:
         """Whether the server is gone if no process of this host has its log open."""
         now_s, age_s = time.monotonic(), None if server is None else process_age_s(server.pid)
         self.log = WatchedLog(now_s, time.time(), None if age_s is None else now_s - age_s)
+        self._ids = () if server is None else ids_in_namespaces(server.pid)
         self.missing = () if server is None else server.missing
         if server is not None and source is None and not server.missing:
             self.missing = ("its log, which is no file: pipe it in, such as `journalctl -fu mysql | recovery watch -`",)
@@ -259,6 +262,8 @@ class Watched:
         self.seconds_ahead: Mapping[str, float] = {}
         self._counted: StartProgress | None = None
         self._last_milestone: Milestone | None = None
+        self._opened: OpenOrder | None = None
+        self._opened_by: StartProgress | None = None
 
     @property
     def pid(self) -> int | None:
@@ -284,12 +289,27 @@ class Watched:
             # Only when it opens its files it shows how.
             self._last_milestone = progress.tracker.last_milestone
             progress.totals = replace(progress.totals, direct_io=uses_direct_io(self.server.pid))
+        files_opened = self._files_opened(progress)
         if (sample := sample_of(self.server.pid, time.monotonic())) is not None:
-            progress.add_sample(sample)
+            progress.add_sample(replace(sample, files_opened=files_opened))
+
+    def _files_opened(self, progress: StartProgress) -> int | None:
+        """Returns how many files the server has opened in a phase in which it opens all of them."""
+        if self.server is None or not progress.opens_files_in_order:
+            self.close()
+            return None
+        if self._opened_by is not progress:
+            self._opened, self._opened_by = self.server.open_order(), progress
+        return None if self._opened is None else self._opened.position()
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
 
     def _progress(self) -> StartProgress:
         """Returns the progress of the server's start, of which the log may not have a line yet."""
-        is_own = self.server is None or self.log.is_of(ids_in_namespaces(self.server.pid))
+        is_own = self.server is None or self.log.is_of(self._ids)
         return self.log.progress if is_own else self._unlogged
 
     def has_moved(self, within_s: float) -> bool:
@@ -322,7 +342,7 @@ class Watched:
         return View(
             state=state,
             pid=self.pid,
-            version=start.tracker.version,
+            version=start.tracker.version or (self.log.progress.tracker.version if is_gone else None),
             where=self.where,
             progress=progress,
             startup_s=now_s - start.tracker.started_s if self.server is not None or self.log.has_start else None,
@@ -350,7 +370,7 @@ class Watched:
     def _reason(self, *, is_cut: bool = False) -> str | None:
         if self.server is None and self._has_no_start():
             return "its log shows no start"
-        starts = self.log.starts()
+        starts = self._own_starts()
         if not starts or starts[-1].outcome == "ready":
             return "no process of this host has its log open" if is_cut and not self.log.ended else None
         last = starts[-1]
@@ -359,6 +379,15 @@ class Watched:
             return f"its start was cut off{where}; no process of this host has its log open"
         reason = "; ".join(self.log.errors) if last.outcome == "failed" and self.log.errors else last.reason
         return f"its start ended{where}{f': {reason}' if reason else ''}"
+
+    def _own_starts(self) -> list[LoggedStart]:
+        """Returns the starts in the log, without those after the watched one: the next server may have written its
+        lines before this one is known to have ended."""
+        starts = self.log.starts()
+        if self.server is None:
+            return starts
+        own = [number for number, start in enumerate(starts) if start.pid is None or start.pid in self._ids]
+        return starts[: own[-1] + 1] if own else []
 
 
 class _NoServerError(Exception):
@@ -606,6 +635,8 @@ class _Display:
         self._asked, self._screen = asked, Screen(None if asked.json_to == STANDARD_OUTPUT else sys.stdout)
         self._several, self._has_written = several, False
         self._shown: dict[int, _Shown] = {}
+        self._gone: dict[int, View] = {}
+        """The last views of servers that are gone."""
 
     def show(self, views: Mapping[int, View]) -> None:
         """Shows the views of the servers that are watched still, by their numbers."""
@@ -616,6 +647,13 @@ class _Display:
         if self._screen.live:
             from recovery.cli.progress_view import Line, wrapped
 
+            for number, view in views.items():
+                before = self._gone.pop(number, None)
+                if before is not None and view.pid != before.pid:
+                    for line in view_lines(before):
+                        self._screen.say(line)
+                if view.state is State.GONE:
+                    self._gone[number] = view
             columns, rows = self._screen.size
             texts = (text for view in views.values() for text in view_lines(view))
             lines = [row for text in texts for row in wrapped(text, columns - 1)]

@@ -67,9 +67,10 @@ def view_lines(view: View) -> Iterator[str]:
     since = "" if view.startup_s is None or view.state is State.READY else f", for {duration_words(view.startup_s)}"
     yield f"{name_of(view)}: {_STATE_WORDS[view.state]}{since}"
     yield f"  {progress_text(view)}"
-    if view.state is not State.READY and view.progress.phase is not None:
+    if view.state not in (State.READY, State.GONE):
         since, idle = (duration_words(seconds) for seconds in (view.progress.since_s, view.idle_s))
-        yield f"  {since} in this phase; last progress {idle} ago{_activity_text(view.progress)}"
+        in_phase = "" if view.progress.phase is None else f"{since} in this phase; "
+        yield f"  {in_phase}last progress {idle} ago{_activity_text(view.progress)}"
     if view.loop is not None:
         yield f"  {loop_text(view.loop, view.limit)}"
     if view.waits_for is not None:
@@ -123,7 +124,7 @@ def progress_text(view: View) -> str:
     if progress.phase is None:
         if progress.ready:
             return f"ready for connections{_answer_text(view)}"
-        return "no line of its log shows a phase yet"
+        return f"no line of its log shows a phase yet{_HELD_BACK if _may_hold_back(view) else ''}"
     parts = [part for part in (_done_text(progress), _left_text(progress)) if part]
     if progress.total is None or progress.done is None:
         parts += [text for text in (_what_happens(view),) if text]
@@ -132,6 +133,16 @@ def progress_text(view: View) -> str:
     text += _answer_text(view) if progress.ready else ""
     after = ["rows of open transactions are free"] if progress.ready else [*ahead, "ready"]
     return f"{text}; then {', '.join(after)}"
+
+
+_HELD_BACK = "; early releases of MySQL 8.0, such as 8.0.15, may write none before they are nearly ready"
+_LOGS_WITHIN_S = 5.0
+"""Other servers have written a line by then, unless storage is slow."""
+
+
+def _may_hold_back(view: View) -> bool:
+    is_silent = view.pid is not None and view.version is None and not view.missing
+    return is_silent and (view.startup_s or 0.0) > _LOGS_WITHIN_S
 
 
 def _answer_text(view: View) -> str:

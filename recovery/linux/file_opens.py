@@ -1,11 +1,12 @@
 """Traces which files in some folders a process opens and reads. Events are collected meanwhile and evaluated
-afterwards."""
+afterwards. Or tells how far a process has come that opens them in the order of their names."""
 
 from __future__ import annotations
 
 import ctypes
 import errno
 import os
+import select
 import struct
 import tempfile
 import threading
@@ -259,3 +260,65 @@ class OpenTrace:
             except OSError as error:
                 self._failure = error  # an incomplete count must not be used
                 return
+
+
+# --- How far a process has come that opens the files in the order of their names
+
+_NEXT_FILES = 10
+"""A file opened after another, at most so many names before it, is opened in their order: some are open already."""
+_FIRST_WAIT_S = 0.5
+
+
+class OpenOrder:
+    """Tells how many of the files with a suffix, in a folder and those in it, were opened, by the last one that was
+    opened right after its predecessor in the order of the names. inotify reports opens by any process, without root;
+    events that do not fit into its queue are not needed."""
+
+    def __init__(self, folder: Path, suffix: str) -> None:
+        """Raises OSError if there is a folder that this user may not watch."""
+        names, watched = list[bytes](), dict[int, bytes]()
+        self._suffix = os.fsencode(suffix)
+        self._inotify = INotify(nonblocking=True)
+        try:
+            for path, _folders, files in os.walk(folder):
+                found = [name for name in map(os.fsencode, files) if name.endswith(self._suffix)]
+                if found:
+                    below = b"" if Path(path) == folder else os.fsencode(os.path.relpath(path, folder)) + b"/"
+                    watched[self._inotify.add_watch(path, inotify_flags.OPEN)] = below
+                    names += [below + self._without_suffix(name) for name in found]
+        except OSError:
+            self.close()
+            raise
+        self._folders = watched
+        self._ranks = {name: rank for rank, name in enumerate(sorted(names), start=1)}
+        self._last = 0
+        """The rank of the file that was opened last."""
+        self._position: int | None = None
+        self._was_asked = False
+
+    def position(self) -> int | None:
+        """Returns the rank of the last file that was opened in order, from 1 on; None if there was none. The first time
+        it waits a moment for one."""
+        until_s = time.monotonic() + (0.0 if self._was_asked else _FIRST_WAIT_S)
+        self._was_asked = True
+        self._take_events()
+        while self._position is None and (left_s := until_s - time.monotonic()) > 0:
+            select.select([self._inotify.fileno()], [], [], left_s)
+            self._take_events()
+        return self._position
+
+    def close(self) -> None:
+        self._inotify.close()
+
+    def _take_events(self) -> None:
+        for event in self._inotify.read(timeout=0):
+            name = os.fsencode(event.name)
+            if event.wd not in self._folders or not name.endswith(self._suffix):
+                continue
+            rank = self._ranks.get(self._folders[event.wd] + self._without_suffix(name), 0)
+            if 0 < rank - self._last <= _NEXT_FILES:
+                self._position = rank
+            self._last = rank or self._last
+
+    def _without_suffix(self, name: bytes) -> bytes:
+        return name[: -len(self._suffix)]

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recovery.errors import UsageError
+from recovery.linux.file_opens import OpenOrder
 from recovery.linux.procfs import TICKS_PER_S, is_running, process_io, process_stat, processes_named, read_text
 from recovery.mysqld.log_writer import SERVERS
 from recovery.mysqld.start_progress import ProcessSample, Totals
@@ -56,6 +57,13 @@ class RunningServer:
             page_bytes = None if self.datadir is None else read_page_bytes(self.datadir / "ibdata1")
         files = None if self.datadir is None else _count_tablespaces(self.datadir)
         return Totals(files, redo, page_bytes or Totals.page_bytes, direct_io=uses_direct_io(self.pid))
+
+    def open_order(self) -> OpenOrder | None:
+        """Returns what tells how many tables' files the server has opened in their order from now on, or None if this
+        user may not see them."""
+        with suppress(OSError):
+            return None if self.datadir is None else OpenOrder(self.datadir, ".ibd")
+        return None
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from recovery.analysis.phase_names import (
+    DICTIONARY,
     DISCOVERY,
     FILE_CHECK,
     FILE_SCAN,
@@ -30,7 +31,7 @@ from recovery.analysis.phase_names import (
     UNNAMED,
     VALIDATION,
 )
-from recovery.model import Flavor
+from recovery.model import Flavor, can
 from recovery.mysqld.error_log import MAX_SEARCHED_CHARS, EventKind, Milestone, classify, milestone_of
 from recovery.mysqld.log_analysis import ONLY_AFTER_CRASH, version_of
 from recovery.mysqld.phases import (
@@ -67,6 +68,8 @@ class ProcessSample:
     cpu_s: float | None = None
     state: str | None = None
     """The letter of /proc/PID/stat: `R`, `S`, `D` (waits for storage), `T` (stopped by a signal)."""
+    files_opened: int | None = None
+    """How many tables' files it has opened, of all in the order of their names."""
 
     @property
     def io(self) -> tuple[int | None, ...]:
@@ -127,6 +130,8 @@ class CountedPhase:
     """Calls of read for each file."""
     skipped_s: float = 0.0
     """Time at the beginning of the phase in which something else is done."""
+    of_phase: bool = False
+    """Whether the counter is 0 at the beginning of the phase, and not of the process."""
 
 
 def _read_calls(sample: ProcessSample, _: Totals) -> float | None:
@@ -148,6 +153,10 @@ def _pages_written(sample: ProcessSample, totals: Totals) -> float | None:
     if sample.write_bytes is None or sample.wchar is None or not totals.direct_io:
         return None
     return (sample.write_bytes - sample.wchar) / totals.page_bytes
+
+
+def _files_opened(sample: ProcessSample, _: Totals) -> float | None:
+    return sample.files_opened
 
 
 _REDO_ERRORS = (0.9, 0.8, 0.7)
@@ -172,6 +181,7 @@ TABLE = (
         opened_by=Milestone.VALIDATE,
         skipped_s=2.0,
     ),
+    CountedPhase(DICTIONARY, Unit.FILES, _files_opened, Claim.AT_MOST, (0.5, 0.5, 0.5), of_phase=True),
     CountedPhase(ROLLBACK, Unit.ROWS, None, Claim.RANGE, (0.4, 0.25, 0.15)),
 )
 """The phases in their order. docs/results/watch.md says how the errors were measured; no error is less than 0.2, since
@@ -479,6 +489,8 @@ class StartProgress:
         is_clean = self.tracker.has_notes and not self.tracker.crashed
         if row is None or (row.phase == FILE_CHECK and is_clean):
             return None  # after a clean shutdown, files are opened for the check without being read
+        if row.phase == DICTIONARY and not (self._opens_all_for_dictionary() and self._sees_opens()):
+            return None
         redo = self.totals.redo
         if row.phase == INNODB_INITIALIZATION:
             # 8.0 by default: it scans the files, and then redo, without a line.
@@ -488,11 +500,27 @@ class StartProgress:
         has_much_redo = row.phase == _WITH_REDO and redo is not None and redo.bytes > _LITTLE_REDO_BYTES
         return replace(row, claim=Claim.AT_MOST) if has_much_redo else row
 
+    @property
+    def opens_files_in_order(self) -> bool:
+        """Whether the server opens every table's file now, in the order of their names, and reads hardly any."""
+        return self.tracker.last_milestone is Milestone.SEGMENTS and self._opens_all_for_dictionary()
+
+    def _sees_opens(self) -> bool:
+        return bool(self._samples) and self._samples[-1].files_opened is not None
+
+    def _opens_all_for_dictionary(self) -> bool:
+        version, access = self.tracker.version, self.tracker.context.file_access
+        if version is None or access is not FileAccess.NAMED_IN_REDO:
+            return False
+        return not can(version, "starts_with_modified_files")
+
     def _ahead(self, phase: str | None) -> Iterator[PhaseAhead]:
         if self.ready_s is not None:
             return
         context = self.tracker.context
         rows = [row for row in TABLE if row.phase in _PHASES_OF[context.file_access]]
+        if self._opens_all_for_dictionary():
+            rows.append(next(row for row in TABLE if row.phase == DICTIONARY))
         has_read_redo = any(milestone in self.tracker.milestones for milestone in _AFTER_REDO)
         if context.has_notes and not context.crashed and has_read_redo:
             rows = []  # a clean start
@@ -532,10 +560,10 @@ class StartProgress:
             return logged, unit, False
         # MariaDB logs how many pages there are, and hardly how many of them are done.
         has_steps = logged[-1][1] > 0 if row.phase == REDO_APPLY else len(logged) > 1
-        partly_seen = counted[0][0] > since_s + 1.0 and not has_steps
+        partly_seen = counted[0][0] > since_s + 1.0 and not has_steps and not row.of_phase
         if partly_seen and row.unit is Unit.FILES and (self._total(Unit.FILES) or 0) < _MANY_FILES:
             return (), row.unit, False  # the files of tables cannot be told from the server's own
-        base = self._count_before(row) if partly_seen else _value_at(counted, since_s)
+        base = self._count_before(row) if partly_seen else 0.0 if row.of_phase else _value_at(counted, since_s)
         if row.unit is Unit.FILES and len(logged) > 1 and counted[0][0] <= logged[-1][0]:
             base = _value_at(counted, logged[-1][0]) - logged[-1][1] * row.per_file  # the log tells it exactly
         points = [
@@ -693,7 +721,7 @@ def _time_left(row: CountedPhase, pace: _Pace, total: int, *, partly_seen: bool)
     error = _error_at(row.errors, share) * (_PARTLY_SEEN if partly_seen else 1.0)
     least_s, about_s, most_s = pace.seconds(total - pace.done)
     if row.claim is Claim.AT_MOST:
-        return TimeLeft(0.0, most_s * (1 + error), None)
+        return TimeLeft(0.0, most_s * (1 + error) + RESOLUTION_S, None)
     least_s, about_s, most_s = (max(0.0, seconds - pace.waited_s) for seconds in (least_s, about_s, most_s))
     return TimeLeft(max(0.0, least_s / (1 + error) - RESOLUTION_S), most_s * (1 + error) + RESOLUTION_S, about_s)
 

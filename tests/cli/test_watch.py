@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +29,7 @@ from recovery.errors import UsageError
 from recovery.model import parse_version
 from recovery.mysqld import running_server
 from recovery.mysqld.log_tail import LogTail
-from recovery.mysqld.running_server import Answer, look_at
+from recovery.mysqld.running_server import Answer, RunningServer, look_at
 from recovery.mysqld.start_progress import PhaseAhead, Progress, TimeLeft, Unit
 from recovery.mysqld.watched_log import RestartLoop
 
@@ -73,6 +73,15 @@ def test_a_phase_that_is_not_counted_shows_what_it_can_be() -> None:
         replace(VIEW, progress=silent)
     )
     assert "no line of its log shows a phase yet" in one_line(replace(VIEW, progress=replace(silent, phase=None)))
+
+
+def test_a_server_whose_log_stays_silent_may_hold_it_back() -> None:
+    silent = replace(VIEW, version=None, progress=replace(PROGRESS, phase=None, done=None, cpus=0.2))
+    held = "; early releases of MySQL 8.0, such as 8.0.15, may write none before they are nearly ready"
+    assert one_line(silent).endswith(f"no line of its log shows a phase yet{held}")
+    assert "  last progress 0 s ago; it uses 0.2 CPUs" in view_lines(silent)
+    for other in (replace(silent, startup_s=1.0), replace(silent, pid=None), replace(silent, version=VIEW.version)):
+        assert held not in one_line(other)
 
 
 def test_a_loop_names_its_tries_and_the_limit() -> None:
@@ -222,6 +231,33 @@ def test_a_truncated_log_of_a_program_that_does_not_append_is_read_on(tmp_path: 
             assert [line.text for line in tail.read()] == [text]
     with LogTail(log) as tail:
         assert [line.text for line in tail.read()] == ["next", "last"]
+
+
+def test_files_that_mariadb_opens_for_its_dictionary_are_counted(tmp_path: Path) -> None:
+    log, pid, now = tmp_path / "error.log", os.getpid(), datetime.now().astimezone()
+    names = [tmp_path / f"t{number}.ibd" for number in range(10, 60)]
+    for path in names:
+        path.touch()
+    log.write_text(
+        "".join(
+            f"{now:%Y-%m-%d %H:%M:%S} 0 [Note] {text}\n"
+            for text in (
+                f"Starting MariaDB 10.11.5-MariaDB source revision 78 as process {pid}",
+                "InnoDB: Starting crash recovery from checkpoint LSN=66973",
+                "InnoDB: 128 rollback segments are active.",
+            )
+        )
+    )
+    with ExitStack() as stack:
+        source = watch_module._File(log, (1 << 20, 1), stack)
+        watched = watch_module.Watched(RunningServer(pid, log, tmp_path, None, ()), source, "here")
+        stack.callback(watched.close)
+        watched.update()
+        assert "opens the files that it lists" in one_line(watched.view(60.0))
+        for path in names[:30]:
+            path.read_bytes()
+        watched.update()
+        assert "dictionary: 30 of 50 files" in one_line(watched.view(60.0))
 
 
 def test_a_pipe_that_is_never_empty_gets_a_look(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,21 +33,36 @@ def crashed_datadir(version: str, folder: Path) -> tuple[Build, Path]:
 
 
 @contextmanager
-def stopped_at(line: str, build: Build, datadir: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A server that appends to the log and is stopped by a signal after this line; it is killed at the end."""
-    begin, rundirs = log.stat().st_size if log.exists() else 0, RunDirs()
+def started(build: Build, datadir: Path, log: Path, *, redirected: bool = True) -> Iterator[subprocess.Popen[bytes]]:
+    """A server that appends to the log: what it writes to standard error is redirected there, or it opens the log by
+    itself. It is killed at the end."""
+    rundirs = RunDirs()
     rundir = rundirs.next()
     settings = merge(base_settings(build.version, rundir=rundir), experiment_settings(build.version))
     launch = Launch(build, datadir, settings, log, rundir)
     command = prepare_command(launch, open_files=open_files_limit())
-    with log.open("ab") as opened, subprocess.Popen(
+    if not redirected:
+        command = [*command, f"--log-error={log}"]
+    other = log if redirected else log.with_name("script.log")
+    with other.open("ab") as opened, subprocess.Popen(
         command, stdout=opened, stderr=opened, stdin=subprocess.DEVNULL, env=environment(launch), cwd=launch.rundir
     ) as process:  # fmt: skip
         try:
-            until(lambda: line in log.read_text(errors="replace")[begin:], line)
-            process.send_signal(signal.SIGSTOP)
             yield process
         finally:
             process.kill()
             process.wait()
             rundirs.remove()
+
+
+@contextmanager
+def stopped_at(
+    line: str | None, build: Build, datadir: Path, log: Path, *, redirected: bool = True
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A server that is stopped by a signal after this line or, without one, before it has opened its log."""
+    begin = log.stat().st_size if log.exists() else 0
+    with started(build, datadir, log, redirected=redirected) as process:
+        if line is not None:
+            until(lambda: log.exists() and line in log.read_text(errors="replace")[begin:], line)
+        process.send_signal(signal.SIGSTOP)
+        yield process

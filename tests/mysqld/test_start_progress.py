@@ -74,6 +74,12 @@ def read(start: StartProgress, calls: int, at_s: float) -> Progress:
     return start.progress(at_s)
 
 
+def opened(start: StartProgress, files: int | None, at_s: float) -> Progress:
+    """The progress after a sample in which so many files had been opened in their order."""
+    start.add_sample(ProcessSample(at_s, 800, 0, 0, 0, 0, cpu_s=0.1 * at_s, files_opened=files))
+    return start.progress(at_s)
+
+
 # --- The time left
 
 
@@ -339,6 +345,55 @@ def test_mariadb_counts_down_the_pages_to_recover() -> None:
     assert start.tracker.checkpoint_lsn == 66973
 
 
+def dictionary_of(release: str) -> StartProgress:
+    return started(
+        f"2026-11-20 20:29:30 0 [Note] Starting MariaDB {release}-MariaDB source revision 78 as process 12",
+        "2026-11-20 20:29:30 0 [Note] InnoDB: Starting crash recovery from checkpoint LSN=66973",
+        "2026-11-20 20:29:30 0 [Note] InnoDB: 128 rollback segments are active.",
+        totals=Totals(files=20_007),
+    )
+
+
+def test_the_dictionary_of_mariadb_is_counted_by_the_files_that_it_opens_in_their_order() -> None:
+    start = dictionary_of("10.11.5")
+    assert start.opens_files_in_order
+    for second in range(1, 11):
+        now = opened(start, 1000 * second, 1.0 + second)
+    assert (now.phase, now.done, now.total, now.unit) == (DICTIONARY, 10_000, 20_007, Unit.FILES)
+    assert now.left_s is not None
+    assert (now.left_s.least_s, now.left_s.about_s) == (0.0, None)
+    assert now.left_s.most_s == pytest.approx(1.5 * 10 + 1, abs=0.1), "and a second, in which it is not sampled"
+    start.add_line('2026-11-20 20:29:45 0 [Note] InnoDB: Removed temporary tablespace data file: "./ibtmp1"', 12.0)
+    assert not start.opens_files_in_order
+
+
+def test_one_look_at_the_dictionary_of_mariadb_is_enough_for_a_rate() -> None:
+    start = dictionary_of("10.11.5")
+    now = opened(start, 5000, 11.0)
+    assert now.done == 5000
+    assert now.rate == pytest.approx(500)
+    assert now.left_s is not None
+    assert now.left_s.most_s == pytest.approx(46, abs=0.1)
+
+
+def test_the_dictionary_has_no_count_if_the_files_are_not_seen_or_not_opened() -> None:
+    now = opened(dictionary_of("10.11.5"), None, 11.0)
+    assert (now.phase, now.done, now.rate, now.left_s) == (DICTIONARY, None, None, None)
+    start = dictionary_of("11.4.5")
+    assert not start.opens_files_in_order
+    now = opened(start, None, 11.0)
+    assert (now.phase, now.done, now.unit) == (DICTIONARY, None, None)
+
+
+def test_the_dictionary_of_mariadb_is_ahead_of_redo() -> None:
+    start = started(
+        "2026-11-20 20:29:30 0 [Note] Starting MariaDB 10.11.5-MariaDB source revision 78 as process 12",
+        "2026-11-20 20:29:30 0 [Note] InnoDB: Starting crash recovery from checkpoint LSN=66973",
+        totals=Totals(files=20_007),
+    )
+    assert [(one.phase, one.total) for one in start.progress(2.0).ahead] == [(REDO_APPLY, None), (DICTIONARY, 20_007)]
+
+
 def test_the_flush_that_8_0_does_not_log_is_counted_by_pages_written() -> None:
     batch = f"{NEW} [MY-012532] [InnoDB] Applying a batch of 2000 redo log records ..."
     start = started(*START_80, SCAN_80, *CRASH_80, batch, totals=Totals(direct_io=True))
@@ -350,7 +405,7 @@ def test_the_flush_that_8_0_does_not_log_is_counted_by_pages_written() -> None:
     now = start.progress(15.0)
     assert (now.phase, now.done, now.total, now.unit) == (PAGE_FLUSH, 1000, 2000, Unit.PAGES)
     assert now.left_s is not None
-    assert now.left_s.most_s == pytest.approx(20, abs=0.2), "twice what the rate gives"
+    assert now.left_s.most_s == pytest.approx(21, abs=0.2), "twice what the rate gives, and a second"
     assert now.left_s.about_s is None
     assert [one.phase for one in now.ahead] == [FILE_CHECK]
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from datadirs import empty_datadir, server_on
+from datadirs import empty_datadir, running, server_on
+from inotify_simple import INotify, flags
 from killed_starts import READY, crashed_datadir, stopped_at
 from waiting import until
 
@@ -187,3 +188,14 @@ def test_servers_that_start_at_once_get_a_line_each(
         assert all(", pid " in line for line in text.splitlines())
         assert run(["watch", "--once"]) == State.READY.value
         assert capsys.readouterr().out.count("ready: ready for connections") == 2
+
+
+def test_mariadb_opens_all_files_for_its_dictionary_in_the_order_of_their_names(tmp_path: Path) -> None:
+    build, datadir = crashed_datadir("mariadb-10.11.5", tmp_path)
+    with running(build, datadir, tmp_path / "first") as server:
+        server.stop()  # after a crash, the files that redo names are open before
+    with closing(INotify(nonblocking=True)) as opens:
+        opens.add_watch(datadir / "discovery", flags.OPEN)
+        with running(build, datadir, tmp_path / "second"):
+            names = [event.name for event in opens.read(timeout=0) if event.name.endswith(".ibd")]
+    assert names[:20] == sorted(f"table_{number}.ibd" for number in range(20))
