@@ -43,8 +43,7 @@ from recovery.mysqld.start_progress import StartProgress
 from recovery.mysqld.watched_log import WatchedLog
 
 if TYPE_CHECKING:
-    from pymysql.connections import Connection
-    from pymysql.cursors import Cursor
+    from recovery.mysqld.client import UserConnection
 
 DEFAULT_STALL_S = 60.0
 _INTERVAL_S, _SHORTEST_S = 1.0, 0.1
@@ -52,6 +51,8 @@ _INTERVAL_S, _SHORTEST_S = 1.0, 0.1
 _FIRST_LOOK_S, _LOOK_S = 0.1, 0.5
 """Times between two looks of `--once` at a process that has not moved yet."""
 _PLAIN_EVERY_S = 15.0
+_ANSWER_S, _MOST_ROWS = 10.0, 10**12
+"""Of the login that follows a rollback: time for its answer, and rows that can be."""
 _LONGEST_READ_S = 10.0
 """Time for which `--once` reads a pipe that never pauses."""
 _TAIL_BYTES, _STARTS_BEFORE = 64 << 20, 200
@@ -644,7 +645,7 @@ class _Rollback:
 
     def __init__(self, asked: _Asked) -> None:
         self._login: Mapping[str, Any] | None = None
-        self._connection: Connection[Cursor] | None = None
+        self._connection: UserConnection | None = None
         self._asked_s = 0.0
         self.rows: int | None = None
         """Rows that transactions of before the crash have changed and still lock."""
@@ -662,12 +663,13 @@ class _Rollback:
         if self._login is None or progress.ready_s is None or time.monotonic() - self._asked_s < _INTERVAL_S:
             return
         self._asked_s = time.monotonic()
-        from recovery.mysqld.client import BROKEN_ANSWER, connect_as_user, explain, scalar
+        from recovery.mysqld.client import BROKEN_ANSWER, connect_as_user, explain, scalar, whole_number
 
         try:
             if self._connection is None:
-                self._connection = connect_as_user(self._login)
-            self.rows = int(str(scalar(self._connection, self._ROWS)))
+                self._connection = connect_as_user(self._login, answer_s=_ANSWER_S)
+            self._connection.begin_question()
+            self.rows = whole_number(scalar(self._connection, self._ROWS), "rows to roll back", most=_MOST_ROWS)
         except BROKEN_ANSWER as error:
             raise explain(error, self._where) from error
         progress.add_rows_to_undo(time.monotonic(), self.rows)
