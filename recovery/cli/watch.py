@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 DEFAULT_STALL_S = 60.0
 _INTERVAL_S, _SHORTEST_S = 1.0, 0.1
 """Times between two looks: without a new line, and in any case."""
+_MOST_PID_DIGITS = 10
 _FIRST_LOOK_S, _LOOK_S = 0.1, 0.5
 """Times between two looks of `--once` at a process that has not moved yet."""
 _PLAIN_EVERY_S = 15.0
@@ -356,7 +357,7 @@ def _find(target: str | None, asked: _Asked, stack: ExitStack) -> Watched:
         return _find_starting(asked, stack)
     if not target.isdecimal():
         return _find_by_path(expand_path(Path(target)), asked, stack)
-    if int(target) not in running_servers():
+    if len(target) > _MOST_PID_DIGITS or int(target) not in running_servers():
         raise _NoServerError(f"no mysqld or mariadbd has the process id {target}")
     return _open_server(int(target), asked, stack)
 
