@@ -70,8 +70,10 @@ _READ_BYTES = 1 << 16
 @click.option(
     "--once", is_flag=True, help="Print one line. Exit code: 0 ready, 10 progressing, 11 stalled, 12 loop, 3 gone."
 )
-@click.option("--stall", "stalled_after_s", type=click.FloatRange(min=0, min_open=True), default=DEFAULT_STALL_S,
-              metavar="SECONDS", help="Stalled means no progress for so long. [default: 60]")  # fmt: skip
+@click.option(
+    "--stall", "stalled_after_s", type=click.FloatRange(min=0, min_open=True), default=DEFAULT_STALL_S,
+    metavar="SECONDS", help="Stalled means no progress for so long. [default: 60]",
+)  # fmt: skip
 @click.option("--follow-log", "log_alone", type=PATH_TYPE, metavar="FILE", help="Follow this log without a process.")
 @click.option(
     "--like",

@@ -503,9 +503,7 @@ def count_tables(connection: Connection[Cursor], databases: Iterable[str]) -> in
     statement = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s"
     total = 0
     for database in databases:
-        count = scalar(connection, statement, (database,))
-        assert isinstance(count, int)
-        total += count
+        total += whole_number(scalar(connection, statement, (database,)), "tables")
     return total
 
 

@@ -11,6 +11,7 @@ import shutil
 import socket
 import stat
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,7 +28,8 @@ _DEFAULTS_FILES = ("etc/my.cnf", "etc/mysql/my.cnf", "usr/etc/my.cnf")
 _CONTAINER = re.compile(r"(docker|libpod|cri-containerd|crio)[-/]([0-9a-f]{64})")
 _UNIT = re.compile(r"/([^/\n]+\.service)(?:/|$)", re.MULTILINE)
 _MAX_STACK_LINES = 3
-_GREETING_S = 5.0
+_GREETING_S, _LEAST_GREETING_S = 5.0, 0.001
+"""For all sockets of a server together, and for each of them."""
 _LISTENS = "00010000"
 
 
@@ -120,10 +122,10 @@ def sample_of(pid: int, at_s: float) -> ProcessSample | None:
 def greets(pid: int) -> bool | None:
     """Returns whether a server greets a new connection to its socket, which needs no login; None if no socket of it is
     seen. It is asked for no query."""
-    sockets = list(_listening_sockets(pid))
+    sockets, end_s = list(_listening_sockets(pid)), time.monotonic() + _GREETING_S
     for path in sockets:
         with suppress(OSError), socket.socket(socket.AF_UNIX) as client:
-            client.settimeout(_GREETING_S)
+            client.settimeout(max(_LEAST_GREETING_S, end_s - time.monotonic()))
             try:
                 client.connect(str(path))
                 if client.recv(5):

@@ -12,11 +12,12 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import count
 from pathlib import Path
 from random import Random
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from estimates import assert_not_available
@@ -36,9 +37,10 @@ from hostile_server import (
 from otherusers import SOMEBODY, as_user, needs_root
 
 from recovery.cli import estimate as command
+from recovery.cli import watch
 from recovery.cli.main import run
-from recovery.errors import RecoveryError, UsageError
-from recovery.mysqld import client
+from recovery.errors import RecoveryError, ServerFailedError, UsageError
+from recovery.mysqld import client, running_server
 from recovery.mysqld.client import connect_as_user, explain, read_login
 
 _SEED, _ATTACKS = 61, 260
@@ -578,3 +580,71 @@ def test_after_a_wrong_login_there_is_no_estimate(text: str | None, tmp_path: Pa
         file.write_text(text)
     assert run(["estimate", "--defaults-file", str(file), "--openmetrics", str(metrics), "--watch"]) == 2
     assert_not_available(metrics, str(file))
+
+
+# --- Neighbours: what else asks a server
+
+
+class Followed:
+    """The progress of a start that is ready, and rolls back."""
+
+    ready_s = 1.0
+
+    def __init__(self) -> None:
+        self.rows = list[int]()
+
+    def add_rows_to_undo(self, _: float, rows: int) -> None:
+        self.rows.append(rows)
+
+
+def followed(path: Path) -> Any:
+    return watch._Rollback(cast("Any", SimpleNamespace(login_socket=path, login_file=None)))
+
+
+def test_a_rollback_is_followed_by_a_sound_answer(tmp_path: Path) -> None:
+    """Else the attacks would say nothing."""
+    with hostile_server(tmp_path / "s"):
+        progress, rollback = Followed(), followed(tmp_path / "s")
+        rollback.update(progress)
+        rollback._connection.close()
+    assert progress.rows == [3]
+
+
+@pytest.mark.parametrize("stage", [GREETING, LOGIN, ".*innodb_trx"])
+def test_watch_ends_an_attack_with_one_line(stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "_ANSWER_S", _ANSWER_S)
+    random, path, errors = chance(_SEED), tmp_path / "s", 0
+    for kind in kinds_at(stage):
+        progress, rollback = Followed(), followed(path)
+        with hostile_server(path, stage, kind(stage, random)):
+            errors += 1
+            with suppress(RecoveryError):
+                rollback.update(progress)
+                errors -= 1
+            if rollback._connection is not None:
+                rollback._connection.close()
+        assert all(0 <= rows <= 10**12 for rows in progress.rows), kind.__name__
+    assert errors > len(kinds_at(stage)) / 2
+
+
+@pytest.mark.parametrize("attack", [noise, truncated, wrong_number])
+@pytest.mark.parametrize("stage", [GREETING, LOGIN, "set"])
+def test_a_server_of_the_tool_that_answers_wrongly_has_failed(
+    stage: str, attack: Callable[[str, Random], Attack], tmp_path: Path
+) -> None:
+    """Its program may be damaged. No connection counts as not listening yet."""
+    random = chance(_SEED)
+    for _ in range(5):
+        with hostile_server(tmp_path / "s", stage, attack(stage, random)), suppress(ServerFailedError):
+            assert client.try_query(tmp_path / "s", timeout_s=_ANSWER_S) in (True, False)
+
+
+@pytest.mark.timeout(30)
+def test_the_sockets_of_a_server_have_one_deadline_to_greet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running_server, "_GREETING_S", 1.0)
+    with ExitStack() as stack:
+        for number in range(60):
+            silent = stack.enter_context(socket.socket(socket.AF_UNIX))
+            silent.bind(str(tmp_path / str(number)))
+            silent.listen()
+        assert running_server.greets(os.getpid()) is False
