@@ -192,7 +192,8 @@ class _ClearTextRefused:
 
 
 _IN_CLEAR_TEXT = ("mysql_clear_password", "dialog", "mysql_old_password")
-_SHA256 = "sha256_password"
+_SHA256, _ASKS_FOR_KEY = "sha256_password", (b"\1", b"\2")
+"""Packets in which PyMySQL asks for a key to encrypt the password with: anybody has one."""
 _PEER = struct.Struct("3i")
 _CONNECT_S = 5.0
 _MOST_BYTES, _BYTES_PER_READ = 8 << 20, 200
@@ -271,16 +272,12 @@ class UserConnection(_CheckedConnection):
     def _secure(self, _: bool) -> None:
         pass
 
-    @property
-    def server_public_key(self) -> bytes | None:
-        return None
-
-    @server_public_key.setter
-    def server_public_key(self, key: bytes | None) -> None:
-        if key is not None:
+    def write_packet(self, payload: bytes) -> None:
+        if payload in _ASKS_FOR_KEY:
             raise pymysql.err.OperationalError(
                 _NO_PLUGIN, "the server asks for the password, and no certificate proves whose it is: not sent"
             )
+        super().write_packet(payload)  # type: ignore[misc]
 
     def _get_server_information(self) -> None:
         super()._get_server_information()  # type: ignore[misc]
