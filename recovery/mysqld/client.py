@@ -275,9 +275,11 @@ class UserConnection(_CheckedConnection):
     def write_packet(self, payload: bytes) -> None:
         if payload in _ASKS_FOR_KEY:
             raise pymysql.err.OperationalError(
-                _NO_PLUGIN, "the server asks for the password, and no certificate proves whose it is: not sent"
+                _NO_PLUGIN,
+                "the server asks for the password, and no certificate proves whose it is: not sent "
+                "(name its socket, or give ssl-ca)",
             )
-        super().write_packet(payload)  # type: ignore[misc]
+        super().write_packet(payload)
 
     def _get_server_information(self) -> None:
         super()._get_server_information()  # type: ignore[misc]
