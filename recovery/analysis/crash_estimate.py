@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from recovery.analysis.host_figures import READS_16, host_figures
-from recovery.errors import UsageError
+from recovery.errors import RecoveryError, UsageError
 from recovery.model import Flavor, Session, Verdict, Version, parse_version
 
 # --- What a start costs
@@ -74,6 +74,7 @@ _REDO_SHARE = 1 / 3
 _OTHER_STORAGE_FACTOR = 2.0
 _BUSY_FACTOR = 2.0
 """Idle servers took 2 to 4 times as long to start beside other processes that kept CPUs or disk busy."""
+_MOST_S = 366 * 86_400.0
 _STORAGE_MARGIN = 2.0
 """Own constants hold for storage with half or twice the reads a second of that they were measured on."""
 
@@ -201,18 +202,28 @@ def constants_for(version: Version, constants: Mapping[str, Constants]) -> Const
 
 
 def estimate_start(state: ServerState, constants: Mapping[str, Constants] = CONSTANTS) -> Estimate:
-    """Returns the estimate. Raises UsageError for a series that was not measured, and without the storage's speed."""
+    """Returns the estimate. Raises UsageError for a series that was not measured, and without the storage's speed, and
+    RecoveryError for a state that no server is in."""
     found = constants_for(state.version, constants)
     if state.reads_per_s <= 0:
         raise UsageError("the reads a second of the storage are unknown", "give --reads")
     rows = state.uncommitted_rows or 0
-    return Estimate(
+    estimate = Estimate(
         tuple(_parts(state, found)),
         rows / found.rows_per_s * (1 + _ROW_ERROR),
         state.transactions,
         tuple(_notes(state, found)),
         is_partial=None in (state.files, state.redo_bytes, state.prepared_rows),
     )
+    counted = (state.dirty_pages, state.files, state.redo_bytes, state.uncommitted_rows, state.prepared_rows)
+    if min(number or 0 for number in counted) < 0 or not estimate.high_s + estimate.locked_s <= _MOST_S:
+        raise RecoveryError(
+            f"the server says that it has {state.dirty_pages:,} dirty pages, {state.files or 0:,} files, "
+            f"{state.redo_bytes or 0:,} bytes of redo and {rows + (state.prepared_rows or 0):,} uncommitted rows: with "
+            f"{state.reads_per_s:,.0f} reads a second a start would take more than a year, or less than no time",
+            "check --reads, and that the server is one of MySQL or MariaDB, and not damaged",
+        )
+    return estimate
 
 
 def _parts(state: ServerState, constants: Constants) -> Iterator[Part]:

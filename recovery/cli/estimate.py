@@ -9,7 +9,6 @@ import json
 import math
 import os
 import stat
-import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
@@ -17,11 +16,10 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import psutil
-import pymysql
 from pydantic import TypeAdapter
 
 from recovery.analysis.crash_estimate import (
@@ -46,21 +44,26 @@ from recovery.linux.host_facts import host_id_with
 from recovery.linux.pressure import busy_host
 from recovery.linux.read_benchmark import ProbeEffort, read_speeds
 from recovery.linux.storage import device_of
-from recovery.mysqld.client import BROKEN_ANSWER, NotAnsweringError, connect_as_user, explain, read_login
+from recovery.mysqld.client import (
+    BROKEN_ANSWER,
+    NotAnsweringError,
+    UserConnection,
+    connect_as_user,
+    explain,
+    message_of,
+    read_login,
+)
 from recovery.mysqld.pending_state import StateReader
 from recovery.mysqld.running_server import look_at
 from recovery.report.openmetrics import render_estimate
 from recovery.storage.sessions import find_session, load_session, session_names
 
-if TYPE_CHECKING:
-    from pymysql.connections import Connection
-    from pymysql.cursors import Cursor
-
 _EVERY_S, _MEASURE_EVERY_S = 60.0, 3600.0
+_ANSWER_S = 30.0
+"""For all answers that one estimate needs."""
 _EFFORT = ProbeEffort(64 << 20, 1.0)
 """A second with one read in flight, and one with 16."""
 _NICE, _LOWEST_OF_CLASS = 10, 7
-_ANSWER_S = 30.0
 _JSON_FORMAT = 1
 
 
@@ -90,17 +93,18 @@ def estimate(
     json_to: str | None,
 ) -> int:
     """Estimate how long a running server would take to start if it were killed now. It only reads."""
-    if login_socket is None and login_file is None:
-        raise UsageError("estimate needs a running server", "name its socket (--socket) or give --defaults-file")
     if json_to == str(metrics_to) == STANDARD_OUTPUT:
         raise UsageError("--json and --openmetrics both print", "name a file for one of them")
-    login = read_login(login_socket, login_file)
-    where, target = login["unix_socket"] or str(login_file), None if metrics_to is None else str(metrics_to)
+    where, target = str(login_socket or login_file or ""), None if metrics_to is None else str(metrics_to)
     lines, was_written = _Lines(stamped=watches), False
     try:
+        if login_socket is None and login_file is None:
+            raise UsageError("estimate needs a running server", "name its socket (--socket) or give --defaults-file")
+        login = read_login(login_socket, login_file)
+        where = login["unix_socket"] or where
         for found in _estimates(login, where, reads_per_s):
             answer = None if isinstance(found, RecoveryError) else found
-            is_printed = write_json(target, render_estimate(where, answer))
+            is_printed = write_json(target, render_estimate(where, answer, time.time()))
             text = json.dumps(as_json(where, answer or str(found)), indent=None if watches else 2)
             if not write_json(json_to, f"{text}\n") and not is_printed:
                 lines.print(found)
@@ -113,9 +117,12 @@ def estimate(
             remove_json(target)  # nobody would replace it
             remove_json(json_to)
         return InterruptedByUserError.exit_code
-    except RecoveryError as error:
-        write_json(target, render_estimate(where, None))
-        write_json(json_to, f"{json.dumps(as_json(where, error.message))}\n")
+    except Exception as error:  # whatever ends this, nobody must go on reading old figures
+        said = error.message if isinstance(error, RecoveryError) else message_of(error)
+        with suppress(RecoveryError, OSError):  # the error itself may be that one cannot be written
+            write_json(target, render_estimate(where, None, time.time()))
+        with suppress(RecoveryError, OSError):
+            write_json(json_to, f"{json.dumps(as_json(where, said))}\n")
         raise
     return 0
 
@@ -201,18 +208,18 @@ def _estimates(
 
 
 @contextmanager
-def _connected(login: Mapping[str, Any], where: str) -> Iterator[Connection[Cursor]]:
+def _connected(login: Mapping[str, Any], where: str) -> Iterator[UserConnection]:
     """Yields a connection. Errors in the block that are the server's are turned into one that says what to do."""
     if login["unix_socket"]:
         _check_socket(Path(login["unix_socket"]))
     try:
-        connection = connect_as_user(login, timeout_s=_ANSWER_S)
+        connection = connect_as_user(login, answer_s=_ANSWER_S)
     except BROKEN_ANSWER as error:
         raise explain(error, where) from error
     with closing(connection):
         try:
             yield connection
-        except (pymysql.err.Error, struct.error) as error:
+        except BROKEN_ANSWER as error:
             raise explain(error, where) from error
 
 
@@ -234,9 +241,9 @@ class _Server:
         self._given_reads_per_s = reads_per_s
         self._reads_per_s, self._measured_s = float(reads_per_s or 0), 0.0
 
-    def use_connection(self, connection: Connection[Cursor]) -> None:
+    def use_connection(self, connection: UserConnection) -> None:
         """Takes a new connection: the first one, or one to a server that was started again."""
-        self._reader = StateReader(connection)
+        self._connection, self._reader = connection, StateReader(connection)
         self._pid = self._reader.server_pid
         self._datadir = None if self._pid is None else look_at(self._pid).datadir
         self._constants = constants_of(None if self._datadir is None else host_id_with(self._datadir))
@@ -254,6 +261,7 @@ class _Server:
                 self._reads_per_s = self._measure()
             self._measured_s = now_s
         reads, writes = self._limit("read"), self._limit("write")
+        self._connection.begin_question()
         is_limited = reads < self._reads_per_s
         state = self._reader.read(min(self._reads_per_s, reads))
         state = replace(

@@ -70,6 +70,7 @@ def _all_values(
 
 _STDERR_FD = 2
 LOG_LINES = 10
+_MOST_SIZE_DIGITS = 5
 _FLAGS = {option.flag for option in OPTIONS}
 _MAX_LINE_LENGTH = 2000
 """Maximum length of a line of an error message, in characters."""
@@ -120,10 +121,10 @@ def _open_closed_standard_streams() -> None:
 
 
 def _unset_invalid_size() -> None:
-    """Unsets COLUMNS and LINES where they are no number that Python reads: the library of the tables takes what other
-    languages call a digit, such as a superscript, and fails."""
+    """Unsets COLUMNS and LINES where they are no number that Python reads, or that no terminal has: the library of the
+    tables takes what other languages call a digit, such as a superscript, and fails."""
     for name in ("COLUMNS", "LINES"):
-        if name in os.environ and not os.environ[name].isdecimal():
+        if name in os.environ and not (os.environ[name].isdecimal() and len(os.environ[name]) <= _MOST_SIZE_DIGITS):
             del os.environ[name]
 
 

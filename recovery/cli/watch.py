@@ -50,15 +50,17 @@ from recovery.mysqld.watched_log import WatchedLog
 from recovery.report.fmt import count_text
 
 if TYPE_CHECKING:
-    from pymysql.connections import Connection
-    from pymysql.cursors import Cursor
+    from recovery.mysqld.client import UserConnection
 
 DEFAULT_STALL_S = 60.0
 _INTERVAL_S, _SHORTEST_S = 1.0, 0.1
 """Times between two looks: without a new line, and in any case."""
+_MOST_PID_DIGITS = 10
 _FIRST_LOOK_S, _LOOK_S = 0.1, 0.5
 """Times between two looks of `--once` at a process that has not moved yet."""
 _PLAIN_EVERY_S = 15.0
+_ANSWER_S, _MOST_ROWS = 10.0, 10**12
+"""Of the login that follows a rollback: time for its answer, and rows that can be."""
 _LONGEST_READ_S = 10.0
 """Time for which `--once` reads a pipe that never pauses."""
 _TAIL_BYTES, _STARTS_BEFORE = 64 << 20, 200
@@ -410,7 +412,7 @@ def _find_one(target: str | None, asked: _Asked, stack: ExitStack) -> Watched:
     assert target is not None
     if not target.isdecimal():
         return _find_by_path(expand_path(Path(target)), asked, stack)
-    if int(target) not in running_servers():
+    if len(target) > _MOST_PID_DIGITS or int(target) not in running_servers():
         raise _NoServerError(f"no mysqld or mariadbd has the process id {target}")
     return _open_server(int(target), asked, stack)
 
@@ -567,7 +569,7 @@ def _ask(watched: Watched, asked: _Asked) -> Answer:
     from recovery.mysqld.client import BROKEN_ANSWER, NotAnsweringError, connect_as_user, explain, scalar
 
     try:
-        with _connectable(login) as named, closing(connect_as_user(named, timeout_s=GREETING_S)) as connection:
+        with _connectable(login) as named, closing(connect_as_user(named, answer_s=GREETING_S)) as connection:
             scalar(connection, "SELECT 1")
     except BROKEN_ANSWER as error:
         said = explain(error, _place(login))
@@ -832,7 +834,7 @@ class _Rollback:
 
     def __init__(self, asked: _Asked) -> None:
         self._asked = asked
-        self._connection: Connection[Cursor] | None = None
+        self._connection: UserConnection | None = None
         self._asked_s = 0.0
         self.is_followed = asked.login is not None
         self.rows: int | None = None
@@ -843,15 +845,16 @@ class _Rollback:
         if not self.is_followed or progress.ready_s is None or time.monotonic() - self._asked_s < _INTERVAL_S:
             return
         self._asked_s = time.monotonic()
-        from recovery.mysqld.client import BROKEN_ANSWER, connect_as_user, explain, scalar
+        from recovery.mysqld.client import BROKEN_ANSWER, connect_as_user, explain, scalar, whole_number
 
         login = _login_of(watched, self._asked) or self._asked.login
         assert login is not None
         try:
             if self._connection is None:
                 with _connectable(login) as named:
-                    self._connection = connect_as_user(named)
-            self.rows = int(str(scalar(self._connection, self._ROWS)))
+                    self._connection = connect_as_user(named, answer_s=_ANSWER_S)
+            self._connection.begin_question()
+            self.rows = whole_number(scalar(self._connection, self._ROWS), "rows to roll back", most=_MOST_ROWS)
         except BROKEN_ANSWER as error:
             raise explain(error, _place(login)) from error
         progress.add_rows_to_undo(time.monotonic(), self.rows)

@@ -107,7 +107,7 @@ class Pending:
         return f"{self.dirty_pages:,} dirty pages and {self.redo_bytes >> 20:,} MiB of redo"
 
 
-_DIRTY = re.compile(r"Modified db pages\s+(\d+)")
+_DIRTY = re.compile(r"Modified db pages\s+(\d{1,18})\b")
 
 
 def parse_pending(status: str) -> Pending:

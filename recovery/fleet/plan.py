@@ -33,6 +33,7 @@ _SSH = re.compile(r"(?:([A-Za-z0-9_][A-Za-z0-9._-]*)@)?([A-Za-z0-9][A-Za-z0-9.:_
 _PATH = re.compile(r"(/[A-Za-z0-9_+][A-Za-z0-9._+-]*)+")
 _TEMPLATE = re.compile(r"\{\{|\{%|\{#")
 _DEFAULT_POLL_S = 300
+_MOST_DIGITS = 9
 _MAX_PRICE = 1e6
 _REFUSED = {
     **dict.fromkeys(("--results", "--data", "--offline", "--engine", "--json"), "is not for fleets"),
@@ -63,7 +64,7 @@ class FleetSession:
     def times(self) -> int:
         """Returns how often it is measured."""
         found = self._value("--repeat")
-        return int(found) if found and found.isdecimal() else 1
+        return int(found) if found and found.isdecimal() and len(found) <= _MOST_DIGITS else 1
 
     @property
     def repeat_words(self) -> tuple[str, ...]:

@@ -1,55 +1,75 @@
-"""Limits memory and CPU time of this process while it works on untrusted input."""
+"""Limits memory and CPU time of work on untrusted input."""
 
 from __future__ import annotations
 
+import math
+import os
+import pickle
 import resource
 import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
-from typing import NoReturn
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
 
 _PAGE_BYTES = resource.getpagesize()
+_Result = TypeVar("_Result")
 
 
 class TooMuchCpuTimeError(Exception):
-    """The block used more CPU time than it may."""
+    """The work used more CPU time than it may."""
 
 
-@contextmanager
-def limited_memory_and_time(memory_bytes: int, cpu_s: float) -> Iterator[None]:
-    """Raises MemoryError in the block if this process takes so much more memory, and TooMuchCpuTimeError after so much
-    CPU time. No process may be started in the block: it would inherit the limit of the memory.
+def done_in_limited_child(work: Callable[[], _Result], memory_bytes: int, cpu_s: float) -> _Result:
+    """Returns what the work returns in a child process, or raises what it raises. Raises MemoryError if it takes so
+    much more memory than this process has, and TooMuchCpuTimeError after so much CPU time, in whole seconds.
 
-    Signals are delivered to the main thread; in another thread the time is not limited."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    wanted = _address_space_bytes() + memory_bytes
-    if soft == resource.RLIM_INFINITY or wanted < soft:
-        resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
+    Only the kernel can end an operation of Python that takes hours, such as 2**(2**40): no signal handler runs before
+    it is done."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        _work_in_child(work, writing, memory_bytes, math.ceil(cpu_s))
+    os.close(writing)
     try:
-        with _limited_time(cpu_s):
-            yield
+        with open(reading, "rb") as pipe:  # noqa: PTH123 - a descriptor
+            sent = pipe.read()
+    except BaseException:
+        os.kill(pid, signal.SIGKILL)
+        raise
     finally:
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-
-
-@contextmanager
-def _limited_time(cpu_s: float) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def on_time(_: int, __: FrameType | None) -> NoReturn:
+        _, status = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU:
         raise TooMuchCpuTimeError
+    if os.waitstatus_to_exitcode(status) or not sent:
+        raise MemoryError
+    is_result, content = pickle.loads(sent)  # noqa: S301 - of a child of this process
+    if is_result:
+        result: _Result = content
+        return result
+    raise content
 
-    before = signal.signal(signal.SIGPROF, on_time)
+
+def _work_in_child(work: Callable[[], object], writing: int, memory_bytes: int, cpu_s: int) -> NoReturn:
+    code = 1
     try:
-        signal.setitimer(signal.ITIMER_PROF, cpu_s)
-        yield
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU):
+            signal.signal(number, signal.SIG_DFL)
+        _lower_limit(resource.RLIMIT_CPU, cpu_s)
+        _lower_limit(resource.RLIMIT_AS, _address_space_bytes() + memory_bytes)
+        try:
+            sent = pickle.dumps((True, work()))
+        except Exception as error:
+            sent = pickle.dumps((False, error))
+        with open(writing, "wb") as pipe:
+            pipe.write(sent)
+        code = 0
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
+        os._exit(code)
+
+
+def _lower_limit(kind: int, wanted: int) -> None:
+    soft, hard = resource.getrlimit(kind)
+    if soft == resource.RLIM_INFINITY or wanted < soft:
+        resource.setrlimit(kind, (wanted, hard))
 
 
 def _address_space_bytes() -> int:

@@ -175,7 +175,7 @@ def adapt_redo_capacity(version: Version, settings: Mapping[str, str]) -> Settin
 def parse_size(size: str) -> int | None:
     """Returns the number of bytes in a size such as `1073741824` or `1G`, or None if it is not a size."""
     number, unit = (size[:-1], size[-1].lower()) if size[-1:].lower() in _UNITS else (size, "")
-    return int(number) * _UNITS.get(unit, 1) if number.isdecimal() else None
+    return int(number) * _UNITS.get(unit, 1) if number.isdecimal() and not _HUGE_NUMBER.fullmatch(number) else None
 
 
 def _build_redo(version: Version) -> Settings:
@@ -240,6 +240,10 @@ def every_start_settings(settings: Mapping[str, str]) -> Settings:
     return {name: value for name, value in settings.items() if name.removeprefix(_LOOSE) not in TIMED_ONLY_OPTIONS}
 
 
+_HUGE_NUMBER = re.compile(r"[+-]?\d{21,}(\.\d*)?[kmgtpe]?", re.IGNORECASE)
+"""Servers count to 2^64, which has 20 digits."""
+
+
 def check_user_settings(settings: Mapping[str, str]) -> Settings:
     """Returns the user's options in normal spelling. Raises UsageError for invalid ones and for those that the tool
     decides, however they are spelled. Whether a server knows them is checked by `hint_if_unknown`."""
@@ -261,6 +265,8 @@ def check_user_settings(settings: Mapping[str, str]) -> Settings:
             raise UsageError(
                 f"the value of '{name}' has {len(value):,} characters", f"give {_MAX_VALUE_CHARS:,} at most"
             )
+        if _HUGE_NUMBER.fullmatch(value):
+            raise UsageError(f"the value of '{name}' is larger than any number of a server", "give it fewer digits")
         quoted_value(name, value)
     return checked
 

@@ -17,7 +17,7 @@ import pymysql
 from recovery.analysis.crash_estimate import ServerState
 from recovery.errors import RecoveryError, UsageError
 from recovery.model import Flavor, Version, can, parse_version
-from recovery.mysqld.client import NO_RIGHT, scalar, variables
+from recovery.mysqld.client import NO_RIGHT, malformed, named_values, scalar, shortened, variables, whole_number
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
@@ -47,6 +47,11 @@ _TRANSACTIONS = f"""
 """  # noqa: S608 - of ours
 _PREPARED = re.compile(r"^---TRANSACTION (\d+), ACTIVE \(PREPARED\)", re.MULTILINE)
 _PEER = struct.Struct("3i")
+_MOST_CHARS = 10_000
+"""Of a variable."""
+_MOST_REDO_BYTES = 1 << 40
+"""No server has a redo log of more."""
+_LEAST_PAGE_BYTES = 1024
 
 
 def unread_dirty_pages(version: Version) -> tuple[str, str]:
@@ -65,7 +70,10 @@ def unread_dirty_pages(version: Version) -> tuple[str, str]:
 def redo_since_checkpoint(status: str) -> int | None:
     """Returns the bytes of redo since the last checkpoint according to SHOW ENGINE INNODB STATUS."""
     lsn, checkpoint = (pattern.search(status) for pattern in (_LSN, _CHECKPOINT))
-    return max(0, int(lsn[1]) - int(checkpoint[1])) if lsn and checkpoint else None
+    if lsn is None or checkpoint is None:
+        return None
+    written, saved = (whole_number(found[1], "bytes of redo") for found in (lsn, checkpoint))
+    return whole_number(max(0, written - saved), "bytes of redo", most=_MOST_REDO_BYTES)
 
 
 @dataclass(frozen=True)
@@ -89,10 +97,14 @@ class StateReader:
         )  # fmt: skip
         found = variables(connection, names)
         self._variables = {name.lower(): value for name, value in found.items()}
+        if long := [name for name, value in self._variables.items() if len(value) > _MOST_CHARS]:
+            raise malformed(f"its variable {shortened(long[0])} has {len(self._variables[long[0]]):,} characters")
+        pool = self._variables.get("innodb_buffer_pool_size")
+        self._pool_bytes = None if pool is None else whole_number(pool, "bytes in its buffer pool")
+        text = shortened(self._variables.get("version", ""))
         try:
-            self.version = parse_version(self._variables.get("version", ""))
+            self.version = parse_version(text)
         except ValueError:
-            text = self._variables.get("version", "")
             raise UsageError(
                 f"its version '{text}' is not one of MySQL or MariaDB", "name the socket of such a server"
             ) from None
@@ -129,7 +141,6 @@ class StateReader:
         if unread is None:
             kind, _ = unread_dirty_pages(self.version)
             missing.append(f"dirty pages of {kind} are counted, too, although no start reads them")
-        pool = self._variables.get("innodb_buffer_pool_size")
         return ServerState(
             self.version,
             dirty,
@@ -139,24 +150,29 @@ class StateReader:
             transactions=transactions,
             uncommitted_rows=rows,
             prepared_rows=prepared,
-            pool_bytes=None if pool is None else int(pool),
+            pool_bytes=self._pool_bytes,
             data_bytes=self._data_bytes,
             datadir=self._variables.get("datadir", ""),
             notes=(*missing, *notes, *self._stays),
         )
 
-    def _ask(self, statement: str, what: str = "") -> Row | None:
-        """Returns the first row; None if there is none, or if the user lacks PROCESS, and so misses `what`."""
+    def _ask(self, statement: str, columns: int, what: str = "") -> Row | None:
+        """Returns the only row; None if the user lacks PROCESS, and so misses `what`."""
         try:
             with self._connection.cursor() as cursor:
                 cursor.execute(statement)
-                return cursor.fetchone()
+                row = cursor.fetchone()
         except pymysql.err.Error as error:
             if not error.args or error.args[0] not in NO_RIGHT:
                 raise
             if what:
                 self._missing.append(what)
             return None
+        if row is None or len(row) != columns:
+            raise malformed(
+                f"{'no row is' if row is None else f'a row of {len(row)} is'} there where {columns} are due"
+            )
+        return row
 
     def _tablespaces(self) -> tuple[int | None, int | None]:
         """Returns the number of tablespaces that a start opens, and the bytes of all. MariaDB counts those that it has
@@ -164,20 +180,26 @@ class StateReader:
         table = "innodb_tablespaces" if can(self.version, "data_dictionary") else "innodb_sys_tablespaces"
         row = self._ask(
             f"select count(*), sum(file_size) from information_schema.{table} "  # noqa: S608 - of ours
-            "where name not in ('innodb_system', 'innodb_temporary')"
+            "where name not in ('innodb_system', 'innodb_temporary')",
+            2,
         )
         if row is None:
             return None, None
+        files, data_bytes = whole_number(row[0], "files"), whole_number(row[1] or 0, "bytes in files")
         # Modified files are few, and their pages are counted.
-        return 0 if can(self.version, "starts_with_modified_files") else int(str(row[0])), int(str(row[1] or 0))
+        return 0 if can(self.version, "starts_with_modified_files") else files, data_bytes
 
     def _transactions(self, engine_status: str) -> tuple[int | None, int | None, int | None, tuple[str, ...]]:
         """Returns open transactions, their rows, rows of those whose COMMIT is under way, and what is to be said."""
         ids = ", ".join(("0", *_PREPARED.findall(engine_status)))
-        row = self._ask(_TRANSACTIONS.format(prepared=ids), what="transactions")
+        row = self._ask(_TRANSACTIONS.format(prepared=ids), 6, what="transactions")
         if row is None:
             return None, None, None, ()
-        transactions, rows, committing, prepared, waiting, waiting_rows = (int(str(value)) for value in row)
+        transactions, rows, committing, prepared, waiting, waiting_rows = (
+            whole_number(value, "transactions and their rows") for value in row
+        )
+        if committing + waiting > transactions:
+            raise malformed(f"{committing + waiting} of its {transactions} transactions are prepared")
         # With a binary log, COMMIT prepares a transaction first; then the log decides about it at the start.
         if self._variables.get("log_bin") != "ON":
             committing = prepared = 0
@@ -195,13 +217,13 @@ class StateReader:
 
     def _unread_dirty_pages(self) -> int | None:
         """Returns how many of the dirty pages no start reads; None if that is not known."""
-        if int(self._variables.get("innodb_buffer_pool_size", 0)) > _LARGE_POOL_BYTES:
+        if (self._pool_bytes or 0) > _LARGE_POOL_BYTES:
             return None
-        row = self._ask(unread_dirty_pages(self.version)[1])
-        return None if row is None else int(str(row[0]))
+        row = self._ask(unread_dirty_pages(self.version)[1], 1)
+        return None if row is None else whole_number(row[0], "pages")
 
     def _engine_status(self) -> str:
-        row = self._ask("show engine innodb status", what="redo")
+        row = self._ask("show engine innodb status", 3, what="redo")
         return "" if row is None else str(row[2])
 
     def _count(self, engine_status: str) -> _Counted:
@@ -210,7 +232,7 @@ class StateReader:
                 "show global status where variable_name in "
                 "('Innodb_buffer_pool_pages_dirty', 'Innodb_redo_log_enabled')"
             )
-            status = {str(name).lower(): str(value) for name, value in cursor.fetchall()}
+            status = {name.lower(): value for name, value in named_values(cursor.fetchall()).items()}
         if status.get("innodb_redo_log_enabled", "ON").upper() == "OFF":
             raise UsageError(
                 "its redo log is off: after a kill it would not start again",
@@ -221,7 +243,12 @@ class StateReader:
                 "the server does not say how many dirty pages it has",
                 "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty' must have a row: run mysql_upgrade if not",
             )
-        return _Counted(int(status["innodb_buffer_pool_pages_dirty"]), redo_since_checkpoint(engine_status))
+        most = None if self._pool_bytes is None else self._pool_bytes // _LEAST_PAGE_BYTES
+        counted = status["innodb_buffer_pool_pages_dirty"]
+        dirty = (
+            whole_number(counted, "dirty pages") if most is None else whole_number(counted, "dirty pages", most=most)
+        )
+        return _Counted(dirty, redo_since_checkpoint(engine_status))
 
     def _what_stays(self) -> Iterator[str]:
         """Yields what is true of this server as long as it runs, and is not in the estimate."""

@@ -11,6 +11,7 @@ import shutil
 import socket
 import stat
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -28,7 +29,8 @@ _DEFAULTS_FILES = ("etc/my.cnf", "etc/mysql/my.cnf", "usr/etc/my.cnf")
 _CONTAINER = re.compile(r"(docker|libpod|cri-containerd|crio)[-/]([0-9a-f]{64})")
 _UNIT = re.compile(r"/([^/\n]+\.service)(?:/|$)", re.MULTILINE)
 _MAX_STACK_LINES = 3
-GREETING_S = 5.0
+GREETING_S, _LEAST_GREETING_S = 5.0, 0.001
+"""For all sockets of a server together, and for each of them."""
 _LISTENS = "00010000"
 
 
@@ -145,11 +147,11 @@ def greeting(pid: int) -> Answer:
         return Answer(None, "this user may not see its sockets (run as root, or as the user of the server)")
     if not sockets:
         return Answer(None, "it listens on no socket")
-    gone = [path for path in sockets if _is_gone(path)]
+    gone, end_s = [path for path in sockets if _is_gone(path)], time.monotonic() + GREETING_S
     for path in sockets:
         try:
             with short_name(path) as name, socket.socket(socket.AF_UNIX) as client:
-                client.settimeout(GREETING_S)
+                client.settimeout(max(_LEAST_GREETING_S, end_s - time.monotonic()))
                 client.connect(name)
                 if client.recv(5):
                     return Answer("greeting")

@@ -6,6 +6,7 @@ A figure that was not measured is shown as `-`.
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -365,6 +366,17 @@ def printable(text: str) -> str:
     """Returns the text as one line without control characters, which a terminal would obey. Line ends become spaces and
     other control characters become `?`."""
     return escape_control(" ".join(text.split()))
+
+
+_HIDDEN = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]"
+)
+
+
+def without_hidden(text: str) -> str:
+    """Returns a text of several lines with `?` for each character that a terminal obeys, or that has no shape and
+    changes the order or the look of others."""
+    return _HIDDEN.sub("?", text)
 
 
 def printable_table(table: Table, made: Callable[[str], str] = printable) -> Table:

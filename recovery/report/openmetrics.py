@@ -60,12 +60,16 @@ def _metrics(session: Session) -> Iterator[str]:
                 yield _sample(family, labels, value)
 
 
-def render_estimate(server: str, answer: tuple[ServerState, Estimate] | None) -> str:
+def render_estimate(server: str, answer: tuple[ServerState, Estimate] | None, asked_at_s: float) -> str:
     """Returns what a start of a running server would cost or, with None, that there is no estimate.
 
     The label server is where it was asked. The label datadir tells the servers of a host apart."""
-    is_there = [({"server": server}, float(answer is not None))]
-    figures = [("available", "1 if there is an estimate, else 0: then there are no other figures.", is_there)]
+    where = {"server": server}
+    figures = [
+        ("available", "1 if there is an estimate, else 0: then there are no other figures.",
+         [(where, float(answer is not None))]),
+        ("time_seconds", "When the server was asked, in seconds since 1970.", [(where, asked_at_s)]),
+    ]  # fmt: skip
     figures += [] if answer is None else _figures(*answer)
     lines: list[str] = []
     for end, text, samples in figures:

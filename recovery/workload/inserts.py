@@ -50,8 +50,11 @@ def insert_statements(schema: Schema, *, count: int = 100, template: Path | None
     The script may be empty if `count` is 0 and there is no user's template."""
     path = template if template is not None else template_dir() / "insert.sql.j2"
     values = template_variables(schema) | {"count": count}
-    with bounded_rendering(path, count):
-        script = tuple(split_script(render_text(read_template(path), str(path), values)))
+
+    def render() -> tuple[str, ...]:
+        return tuple(split_script(render_text(read_template(path), str(path), values)))
+
+    script = render() if template is None else bounded_rendering(path, count, render)
     if not script and (count or template is not None):
         raise UsageError(
             f"the insert template {path} renders to no statement", "without a write there is nothing to recover"

@@ -256,7 +256,7 @@ def test_a_new_series_begins_with_what_is_known_of_its_flavor(series: str, like:
 
 def test_openmetrics_has_a_type_and_a_value_for_each_figure_that_is_known() -> None:
     state = replace(NEW, redo_bytes=None, datadir='/data/"a"')
-    lines = render_estimate("/run/s", (state, estimated(state))).splitlines()
+    lines = render_estimate("/run/s", (state, estimated(state)), 1.7e9).splitlines()
     assert lines[-1] == "# EOF"
     assert 'recovery_estimate_available{server="/run/s"} 1.0' in lines
     samples = [line for line in lines if not line.startswith("#")]
@@ -269,5 +269,8 @@ def test_openmetrics_has_a_type_and_a_value_for_each_figure_that_is_known() -> N
 
 
 def test_openmetrics_of_a_server_that_does_not_answer_has_no_figures() -> None:
-    samples = [line for line in render_estimate("/run/s", None).splitlines() if not line.startswith("#")]
-    assert samples == ['recovery_estimate_available{server="/run/s"} 0.0']
+    samples = [line for line in render_estimate("/run/s", None, 1.7e9).splitlines() if not line.startswith("#")]
+    assert samples == [
+        'recovery_estimate_available{server="/run/s"} 0.0',
+        'recovery_estimate_time_seconds{server="/run/s"} 1700000000.0',
+    ]

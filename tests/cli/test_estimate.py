@@ -14,6 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from estimates import AVAILABLE, assert_not_available
 
 from recovery.analysis.crash_estimate import CONSTANTS, Kill, ServerState, estimate_start
 from recovery.cli import estimate as command
@@ -109,7 +110,6 @@ def test_an_option_file_that_clients_refuse_is_refused(
 
 STATE = ServerState(parse_version("8.0.31"), 1000, 2000.0, notes=("it is read-only",))
 ESTIMATED, LOST = (STATE, estimate_start(STATE)), NotAnsweringError("it is gone", "wait")
-AVAILABLE = "recovery_estimate_available"
 
 
 class Server:
@@ -179,9 +179,7 @@ def test_an_error_that_ends_the_command_leaves_no_old_figures(
     metrics = tmp_path / "estimate.prom"
     metrics.write_text("old\n")
     assert "it is gone" in refused(capsys, "estimate", "--socket", "/run/s", "--openmetrics", str(metrics), *watch)
-    assert [line for line in metrics.read_text().splitlines() if line[0] != "#"] == [
-        f'{AVAILABLE}{{server="/run/s"}} 0.0'
-    ]
+    assert_not_available(metrics, "/run/s")
 
 
 # --- Calibration

@@ -21,7 +21,8 @@ from recovery.cli.main import run
 from recovery.model import Phase, Run, Session, Verdict
 from recovery.report.csv_report import render_csv
 from recovery.report.exports import FORMATS, render_as
-from recovery.report.html.page import PAGE
+from recovery.report.html.flame_graph import flame_graph
+from recovery.report.html.page import PAGE, render
 from recovery.report.json_report import to_json
 from recovery.report.summary_text import answers
 from recovery.storage.sessions import load_session
@@ -179,6 +180,22 @@ def test_no_format_prints_control_characters_of_a_session(name: str, tmp_path: P
     assert not set(printed.replace("\r\n", "\n")) & set(CONTROLS)
     if name == "json":
         assert json.loads(printed) == stored
+
+
+@pytest.mark.parametrize("name", [*KINDS_OF_SESSIONS, "2026-11-22-damage"])
+def test_no_page_has_hidden_characters_of_a_session(name: str, kept_sessions: Path, tmp_path: Path) -> None:
+    """They would turn around what is read, also in titles and drawings. The page is as it is stored beside the runs."""
+    stored = _everywhere(json.loads(to_json(load_session(kept_sessions / name))), "\x1b[2J\u202e\u200b")
+    (tmp_path / "report.json").write_text(json.dumps(stored))
+    html = render(load_session(tmp_path))
+    assert not set(html) & set("\x1b\u202e\u200b")
+    assert "?[2J??" in html
+
+
+def test_a_flame_graph_has_no_hidden_characters() -> None:
+    drawing = flame_graph("a\x1b\u202eb", {("x\u200by", "\x9b"): 50}, ())
+    assert "a??b" in drawing
+    assert not set(drawing) & set("\x1b\u202e\u200b\x9b")
 
 
 def test_json_has_the_answer_of_the_other_formats() -> None:

@@ -362,7 +362,7 @@ def test_the_page_of_something_else_is_not_replaced(
 
 
 def test_markup_in_a_session_and_its_name_is_shown_as_text(results: Path, tmp_path: Path) -> None:
-    bad = '../<img src=x onerror="alert(1)">'
+    bad = '../<img src=x onerror="alert(1)">\x1b[2J\u202e'
     name = "a&b 'c' <i>"
     shutil.copytree(results / KEPT[1], tmp_path / "results" / name)
     path = tmp_path / "results" / name / REPORT_FILE
@@ -374,4 +374,5 @@ def test_markup_in_a_session_and_its_name_is_shown_as_text(results: Path, tmp_pa
     for page in pages(tmp_path / "out"):
         parsed = HtmlPage(page.read_text())
         assert {"img", "i", "b"} & set(parsed.tags) == set()
+        assert not {"\x1b", "\u202e"} & set(page.read_text())
     test_every_link_leads_to_a_page(tmp_path / "out")

@@ -8,6 +8,7 @@ from html import escape
 from zlib import crc32
 
 from recovery.analysis.stacks import MIN_SAMPLES, share_text
+from recovery.report.fmt import without_hidden
 
 _WIDTH, _ROW, _HEAD = 1200, 17, 34
 _LETTER = 6.2
@@ -37,7 +38,7 @@ def flame_graph(title: str, folded: Mapping[tuple[str, ...], int], phases: Seque
         title += f" (no shares: they need {MIN_SAMPLES} samples)"
     height = _HEAD + root.depth * _ROW + 8
     parts = "".join(_boxes(root, 0.0, _WIDTH / max(1, root.count), 0, root.count, phases))
-    return (
+    return without_hidden(
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" '
         f'font-family="monospace" font-size="10.5" fill="#1f2328" role="img" aria-label="{escape(title)}">'
         f'<rect class="paper" width="{_WIDTH}" height="{height}" fill="#fff"/>'

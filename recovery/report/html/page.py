@@ -347,9 +347,13 @@ class PageContent:
 def render_content(content: PageContent) -> str:
     by_hint = findings_by_hint(content.findings)
     numbers = {hint: number for number, (hint, _) in enumerate(by_hint, 1)}
-    return template(f"{PAGE}.j2").render(
-        page=content, findings=by_hint, numbers=numbers, checks=len(CHECKS), badges=BADGES
-    )
+    return rendered(f"{PAGE}.j2", page=content, findings=by_hint, numbers=numbers, checks=len(CHECKS), badges=BADGES)
+
+
+def rendered(name: str, **values: object) -> str:
+    """Returns a page without hidden characters, wherever they come from: also those of titles and drawings, whose text
+    is markup already."""
+    return fmt.without_hidden(template(name).render(values))
 
 
 @cache

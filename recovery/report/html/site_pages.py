@@ -40,7 +40,7 @@ from recovery.report.claims import Answer, ClaimVerdict, Publication, answer_cla
 from recovery.report.host_words import stronger_words
 from recovery.report.html.advice import Advice, advice
 from recovery.report.html.charts import About, Row, Segment, bar_css, bars
-from recovery.report.html.page import BADGES, SiteLinks, template, tidied
+from recovery.report.html.page import BADGES, SiteLinks, rendered, tidied
 from recovery.report.html.parts import Chart, FoldedParts, PageSection, Part, table_parts, unbroken
 from recovery.report.published import figures_table, find_publication, publication_table, publications
 from recovery.report.summary_text import advice_of, answers, mean_text
@@ -333,7 +333,7 @@ def site_pages(site: Site) -> Iterator[tuple[str, str]]:
     pages = [index_page(site), *(question_page(site, name) for name in site.asked)]
     pages += [published_page(site)] if len(links) > len(pages) else []
     for page in pages:
-        yield page.name, template("site.html.j2").render(page=page, links=links, badges=BADGES, generator=GENERATOR)
+        yield page.name, rendered("site.html.j2", page=page, links=links, badges=BADGES, generator=GENERATOR)
 
 
 def index_page(site: Site) -> SitePage:
