@@ -72,7 +72,7 @@ def check_output(option: str, target: str | None) -> None:
             os.fstat(number)
             return
         with open_folder(path.parent) as folder:
-            about = find_replaceable(folder, path.name, path)
+            about = find_replaceable(folder, path)
             is_replaced = about is None or stat.S_ISREG(about.st_mode)
             if about is not None and not is_replaced:
                 _refuse_no_stream(about, path)
@@ -116,9 +116,9 @@ def _write(path: Path, data: bytes) -> None:
             file.write(data)
         return
     with open_folder(path.parent) as folder:
-        about = find_replaceable(folder, path.name, path)
+        about = find_replaceable(folder, path)
         if about is None or stat.S_ISREG(about.st_mode):
-            replace_in(folder, path.name, path, lambda file: file.write(data))
+            replace_in(folder, path, data)
         else:
             _refuse_no_stream(about, path)
             _write_stream(folder, path, data)
@@ -150,7 +150,7 @@ def remove_json(target: str | None) -> None:
     if target in (None, STANDARD_OUTPUT) or _open_file_of(path := absolute_path(target)) is not None:
         return
     with suppress(OSError), open_folder(path.parent) as folder:
-        about = find_replaceable(folder, path.name, path)
+        about = find_replaceable(folder, path)
         if about is not None and stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid():
             os.unlink(path.name, dir_fd=folder)
 

@@ -248,22 +248,22 @@ def _refused(why: str) -> PermissionError:
     return PermissionError(errno.EPERM, why)
 
 
-def find_replaceable(folder: int, name: str, shown: Path) -> os.stat_result | None:
-    """Returns what is known of the entry that a file of this name would replace, or None if there is none. Raises
+def find_replaceable(folder: int, path: Path) -> os.stat_result | None:
+    """Returns what is known of the path's file, whose folder is open, or None if there is none. Raises
     OSError if it is a link or a folder, or if root would replace the file of another user."""
     try:
-        about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        about = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
     if stat.S_ISDIR(about.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(shown))
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     is_foreign = about.st_uid not in trusted_users()
     if stat.S_ISLNK(about.st_mode):
         whose = f" of another user ({user_name(about.st_uid)})" if is_foreign else ""
-        target = os.readlink(name, dir_fd=folder)
-        raise _refused(f"{shown} is a link{whose}, and is not followed: it leads to {target}")
+        target = os.readlink(path.name, dir_fd=folder)
+        raise _refused(f"{path} is a link{whose}, and is not followed: it leads to {target}")
     if is_foreign and os.geteuid() == 0 and not stat.S_ISCHR(about.st_mode):
-        raise _refused(f"{shown} belongs to {user_name(about.st_uid)}")
+        raise _refused(f"{path} belongs to {user_name(about.st_uid)}")
     return about
 
 
@@ -276,19 +276,23 @@ def write_atomically(path: Path, data: bytes, *, create: bool = False, links_unt
 
     The folder is opened as by `open_folder`, with its refusals. A link in place of the file is not followed."""
     with open_folder(path.parent, create=create, links_until=links_until) as folder:
-        replace_in(folder, path.name, path, lambda file: file.write(data))
+        replace_in(folder, path, data)
 
 
 def copy_atomically(source: Path, path: Path, *, links_until: Path | None = None) -> None:
     """Replaces the file's content with that of `source`, with the guarantees of write_atomically."""
     with source.open("rb") as content, open_folder(path.parent, links_until=links_until) as folder:
-        replace_in(folder, path.name, path, lambda file: shutil.copyfileobj(content, file, 1 << 20))
+        _replace(folder, path, lambda file: shutil.copyfileobj(content, file, 1 << 20))
 
 
-def replace_in(folder: int, name: str, shown: Path, fill: Callable[[IO[bytes]], object]) -> None:
-    """Replaces a file in an open folder with what `fill` writes, with the guarantees of write_atomically."""
-    find_replaceable(folder, name, shown)
-    draft = draft_path(Path(name)).name
+def replace_in(folder: int, path: Path, data: bytes) -> None:
+    """Replaces the content of the path's file, whose folder is open, with the guarantees of write_atomically."""
+    _replace(folder, path, lambda file: file.write(data))
+
+
+def _replace(folder: int, path: Path, fill: Callable[[IO[bytes]], object]) -> None:
+    find_replaceable(folder, path)
+    draft = draft_path(path).name
     try:
         # An earlier process with this pid may have left a draft. Where others may write, O_EXCL does not follow a link
         # of theirs.
@@ -299,7 +303,7 @@ def replace_in(folder: int, name: str, shown: Path, fill: Callable[[IO[bytes]], 
             fill(file)
             file.flush()
             os.fsync(opened)
-        os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+        os.rename(draft, path.name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:  # also Ctrl-C
         with suppress(OSError):
             os.unlink(draft, dir_fd=folder)

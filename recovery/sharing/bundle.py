@@ -303,9 +303,9 @@ def write_bundle(bundle: Bundle, packed: Path, text: Path, script: Path) -> None
     try:
         with open_folder(packed.parent, create=True, links_until=packed.parent.absolute().parent) as folder:
             for path in files:
-                find_replaceable(folder, path.name, path)
+                find_replaceable(folder, path)
             for path, content in files.items():
-                replace_in(folder, path.name, path, lambda file, content=content: file.write(content))
+                replace_in(folder, path, content)
     except OSError as error:
         raise HostUnfitError(
             f"cannot write to {packed.parent}: {error.strerror or error}", "give --output a folder that can be written"

@@ -18,7 +18,6 @@ from otherusers import NOBODY, as_user, everybodys_folder, needs_root
 from recovery.cli.main import run
 from recovery.cli.output import check_output, remove_json, write_json
 from recovery.errors import RecoveryError, UsageError
-from recovery.linux import files
 from recovery.linux.files import copy_atomically, write_atomically
 
 
@@ -126,7 +125,7 @@ def test_a_folder_that_another_user_swaps_for_a_link_never_leads_elsewhere(share
 
     for is_link_first in (False, True):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(files.os, "open", swapped_before)
+            patch.setattr(os, "open", swapped_before)
             for _ in range(2 + is_link_first):
                 with suppress(OSError):
                     write_atomically(theirs / "file", b"x", create=True)
@@ -263,7 +262,7 @@ def test_ctrl_c_leaves_the_old_content_and_no_draft(call: str, tmp_path: Path, m
 
     path = tmp_path / "file"
     write_atomically(path, b"old")
-    monkeypatch.setattr(files.os, call, interrupted)
+    monkeypatch.setattr(os, call, interrupted)
     with pytest.raises(KeyboardInterrupt):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"

@@ -427,12 +427,11 @@ def test_one_damaged_session_keeps_no_other_from_its_page(
     (run_of_long, *_) = json.loads((results / KEPT[1] / REPORT_FILE).read_text())["runs"]
     change("long", runs=[{**run_of_long, "number": number} for number in range(1, 22)])
     monkeypatch.setattr(site_module, "_MAX_RUNS", 20)
-    rendered = site_module.render_page
 
     def fail(folder: Path, *given: Any, **named: Any) -> str:
         if folder.name == "fails":
             raise ZeroDivisionError("a mean of nothing")
-        return rendered(folder, *given, **named)
+        return render_page(folder, *given, **named)
 
     monkeypatch.setattr(site_module, "render_page", fail)
     assert run(["site", str(tmp_path / "results"), "--out", str(tmp_path / "out")]) == 0
