@@ -210,6 +210,12 @@ def open_folder(path: Path, *, create: bool = False, links_until: Path | None = 
         os.close(folder)
 
 
+def make_folder(path: Path, *, links_until: Path | None = None) -> None:
+    """Makes a folder to write in, and its missing parents. Refuses what `open_folder` does."""
+    with open_folder(path, create=True, links_until=links_until):
+        pass
+
+
 def _open_in(folder: int | None, name: str) -> int:
     return os.open(name, _PASSED_FLAGS | os.O_CLOEXEC, dir_fd=folder)
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from recovery.analysis.stacks import Folded
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.linux.files import numbered_names, open_descriptor, open_folder, write_atomically
+from recovery.linux.files import make_folder, numbered_names, open_descriptor, write_atomically
 from recovery.model import Session
 from recovery.report.html.page import GENERATOR
 from recovery.report.html.parts import Part
@@ -67,8 +67,7 @@ def write_site(
     names = _checked_names(results)
     with _writing(out):
         _refuse_foreign_page(out / INDEX)
-        with open_folder(out / _SESSIONS, create=True, links_until=out.absolute().parent):
-            pass
+        make_folder(out / _SESSIONS, links_until=out.absolute().parent)
     found: list[SiteSession] = []
     left_out: list[str] = []
     folders: dict[str, str] = {}

@@ -32,6 +32,7 @@ from recovery.linux.cgroups import limits_text
 from recovery.linux.cleanup import sweep_drafts
 from recovery.linux.files import (
     draft_path,
+    make_folder,
     numbered_names,
     open_folder,
     refuse_untrusted,
@@ -107,8 +108,7 @@ class SessionStore:
         The folder gets its name once it is complete, so that there is never an incomplete session of that name."""
         name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{session.experiment}"
         with writing_results(results):
-            with open_folder(results, create=True):
-                pass
+            make_folder(results)
             store = cls(draft_path(results / name), replace(session, tool_version=session.tool_version or __version__))
             store.folder.mkdir()
             try:
@@ -252,8 +252,7 @@ def check_results_folder(results: Path) -> None:
             raise UsageError(f"{results} is the folder of a session", "name the folder above it with RESULTS=")
         if os.geteuid() == 0:
             refuse_untrusted(results, "what root writes there could land elsewhere: name another folder with RESULTS=")
-        with open_folder(results, create=True):
-            pass
+        make_folder(results)
         probe = draft_path(results / "probe")
         try:
             write_atomically(probe, b"x" * 4096)
