@@ -244,7 +244,8 @@ def _refuse_shared_folder(folder: int, shown: Path) -> None:
     trusted, about = trusted_users(), os.fstat(folder)
     if about.st_uid not in trusted:
         raise _refused(
-            f"{shown} belongs to {user_name(about.st_uid)}, who could replace what root writes there (chown root)"
+            f"{shown} belongs to {user_name(about.st_uid)}, who could replace what root writes there "
+            f"(chown root, or SUDO_UID={about.st_uid} to act for that user)"
         )
     if (who := _who_else_may_write(about, trusted)) is not None:
         raise _refused(f"{who} may write to {shown}, and could replace what root writes there (chmod go-w)")
@@ -255,8 +256,8 @@ def _refused(why: str) -> PermissionError:
 
 
 def find_replaceable(folder: int, path: Path) -> os.stat_result | None:
-    """Returns what is known of the path's file, whose folder is open, or None if there is none. Raises
-    OSError if it is a link or a folder, or if root would replace the file of another user."""
+    """Returns what is known of the path's file, whose folder is open, or None if there is none. Raises OSError if it is
+    a link or a folder, or if root would replace the file of another user."""
     try:
         about = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

@@ -33,6 +33,7 @@ _SESSIONS = "sessions"
 """Folder of the sessions' own pages."""
 _HEAD_BYTES = 4096
 """What a page begins with has its generator."""
+_MAX_NAME_BYTES = 200
 _REPLACED_HINT = "name another folder with --out, or remove the file, such as one of an earlier version of this tool"
 _MAX_RUNS = 2_000
 """Of more, a page has over 30 MB, which browsers do not show."""
@@ -75,8 +76,13 @@ def write_site(
         try:
             session = load_session(results / name)
             _refuse_long(session)
-            shown = _free_name(sharing.session(name, session)[0], folders)
-            reduced, page = _pages_of(results / name, shown, session, questions, sharing)
+            shown, shared = sharing.session(name, session)
+            shown = _free_name(shown, folders)
+            # The id of the host tells sessions of one host from others, and is not shown.
+            with_host = replace(shared, environment={**shared.environment, "host_id": session.host_id})
+            reduced = site_session(shown, f"{_SESSIONS}/{quote(os.fsencode(shown))}.html", with_host)
+            links = session_links(reduced, questions)
+            page = render_page(results / name, shared, site=links, stored=session, shared_stacks=sharing.stacks)
         except RecoveryError as error:
             left_out.append(f"{name} is left out: {error.message.replace(f'{results / name}/', '')}")
             continue
@@ -106,23 +112,10 @@ def write_site(
     return WrittenSite(out / INDEX, len(found), tuple(left_out))
 
 
-def _pages_of(
-    folder: Path, name: str, session: Session, questions: Mapping[str, str], sharing: Sharing
-) -> tuple[SiteSession, str]:
-    """Returns what the site shows of a session, and its own page."""
-    link = f"{_SESSIONS}/{quote(os.fsencode(name))}.html"
-    _, shared = sharing.session(folder.name, session)
-    # The id of the host tells sessions of one host from others, and is not shown.
-    with_host = replace(shared, environment={**shared.environment, "host_id": session.host_id})
-    reduced = site_session(name, link, with_host)
-    links = session_links(reduced, questions)
-    page = render_page(folder, shared, site=links, stored=session, shared_stacks=sharing.stacks)
-    return reduced, page
-
-
 def _free_name(name: str, taken: Container[str]) -> str:
     """Returns the name, with a number where another session has it, such as two that are masked alike."""
-    return next(one for one in numbered_names(name) if one not in taken)
+    short = os.fsdecode(os.fsencode(name)[:_MAX_NAME_BYTES])  # its page and the draft of it have longer names
+    return next(one for one in numbered_names(short) if one not in taken)
 
 
 def _refuse_long(session: Session) -> None:

@@ -416,7 +416,8 @@ def test_one_damaged_session_keeps_no_other_from_its_page(
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One began before the first day, one is too long for a page, and one fails where nobody expects it."""
-    for name in ("early", "fails", "long", "whole"):
+    named_long = "z" * 250
+    for name in ("early", "fails", "long", "whole", named_long):
         shutil.copytree(results / KEPT[1], tmp_path / "results" / name)
 
     def change(name: str, **changed: object) -> None:
@@ -439,7 +440,10 @@ def test_one_damaged_session_keeps_no_other_from_its_page(
         "warning: fails is left out: it is damaged: ZeroDivisionError: a mean of nothing",
         "warning: long is left out: it has 21 runs, and a page of the site at most 20",
     ]
-    assert sorted(path.stem for path in (tmp_path / "out/sessions").iterdir()) == ["early", "whole"]
+    assert sorted(path.stem for path in (tmp_path / "out/sessions").iterdir()) == [
+        "early", "whole", named_long[:200],
+    ]  # fmt: skip
+    test_every_link_leads_to_a_page(tmp_path / "out")
 
 
 def test_the_site_has_no_path_or_name_that_a_bundle_has_not(results: Path, tmp_path: Path) -> None:
