@@ -80,9 +80,9 @@ def time_of(text: str | None) -> datetime | None:
     """Returns a stored time; None if there is none, or if it is damaged."""
     try:
         found = datetime.fromisoformat(text or "")
-    except ValueError:
+        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):  # the first day of the year 1, in a zone east of Greenwich
         return None
-    return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _ends(session: Session) -> Iterator[datetime]:

@@ -36,7 +36,7 @@ from recovery.analysis.crash_estimate import (
     series_of,
 )
 from recovery.cli.options import PATH_TYPE, table_option
-from recovery.cli.output import STANDARD_OUTPUT, print_line, remove_json, write_json
+from recovery.cli.output import STANDARD_OUTPUT, check_output, print_line, remove_json, write_json
 from recovery.errors import InterruptedByUserError, RecoveryError, UsageError, escape_control
 from recovery.linux.cgroups import groups_of, iops_limit
 from recovery.linux.files import cache_dir, read_stored, write_atomically
@@ -96,6 +96,7 @@ def estimate(
     if json_to == str(metrics_to) == STANDARD_OUTPUT:
         raise UsageError("--json and --openmetrics both print", "name a file for one of them")
     where, target = str(login_socket or login_file or ""), None if metrics_to is None else str(metrics_to)
+    check_output("--openmetrics", target)
     lines, was_written = _Lines(stamped=watches), False
     try:
         if login_socket is None and login_file is None:
@@ -359,9 +360,8 @@ def store_constants(host_id: str, fitted: Mapping[str, Constants]) -> Path:
     """Stores the constants of a host, in place of those of the same series, and returns the file."""
     hosts, path = _stored_constants(), _constants_file()
     hosts[host_id] = {**hosts.get(host_id, {}), **fitted}
-    path.parent.mkdir(parents=True, exist_ok=True)
     stored = asdict(_StoredConstants(_FORMAT, hosts))
-    write_atomically(path, (json.dumps(stored, indent=2) + "\n").encode())
+    write_atomically(path, (json.dumps(stored, indent=2) + "\n").encode(), create=True)
     return path
 
 

@@ -44,7 +44,7 @@ from recovery.fleet.sections import (
     render_markdown,
     render_text,
 )
-from recovery.linux.files import refuse_untrusted, template_dir, write_atomically
+from recovery.linux.files import make_folder, refuse_untrusted, template_dir, write_atomically
 from recovery.linux.locks import lock_holder, take_lock
 from recovery.report import fmt
 from recovery.report.console import ReportConsole, fitted, print_tables
@@ -93,7 +93,8 @@ def run_fleet(plan: Path, output: Path, print_only: bool, dry_run: bool) -> int:
             raise_if_missing(locate_servers(replace(session.request, servers=servers), say))
         return 0
     folder = output.absolute()
-    (folder / ANSIBLE_FOLDER).mkdir(parents=True, exist_ok=True)
+    with writing_results(folder):
+        make_folder(folder / ANSIBLE_FOLDER, links_until=folder.parent)
     refuse_untrusted(folder, "name a folder that only you can write to, with --output")
     lock = take_lock(folder / ANSIBLE_FOLDER / "lock")
     if lock is None:
@@ -221,7 +222,8 @@ def fleet_report(folder: Path, json_to: str | None, verbose: bool) -> int:
             ("fleet.md", render_markdown(report)),
             (FLEET_PAGE, render_html(report)),
         ):
-            write_atomically(folder / name, text.encode("utf-8", errors="replace"))
+            content = text.encode("utf-8", errors="replace")
+            write_atomically(folder / name, content, links_until=folder.absolute().parent)
     if not write_json(json_to, as_json(report)):
         _print(report, folder, ReportConsole(), verbose=verbose)
     return 1 if report.problems else 0

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
+import stat
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
     from recovery.analysis.compare import LimitResult
 
 STANDARD_OUTPUT = "-"
+_STANDARD_FILES = ("/dev/stdin", "/dev/stdout", "/dev/stderr")
+_STREAM_FLAGS = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_NAME_A_FILE = "name another file, in an existing folder that only you may write to"
 
 
 def duration_words(value: float) -> str:
@@ -50,15 +56,31 @@ def escaped_text(text: str) -> Text:
 
 def check_json_target(target: str | None) -> str | None:
     """Returns the target. Raises UsageError, before hours of measuring, if JSON could not be written to this file."""
-    if target in (None, STANDARD_OUTPUT):
-        return target
-    path = absolute_path(target)
-    _refuse_foreign_link(path)
-    needed = [path] if path.exists() or not _is_replaced(path) else []
-    needed += [path.resolve().parent] if _is_replaced(path) else []
-    if path.is_dir() or not all(os.access(folder, os.W_OK) for folder in needed):
-        raise UsageError(f"--json={target} cannot be written", "name a file that you may write, in an existing folder")
+    check_output("--json", target)
     return target
+
+
+def check_output(option: str, target: str | None) -> None:
+    """Raises UsageError if nothing could be written to the file that the option names."""
+    if target in (None, STANDARD_OUTPUT):
+        return
+    from recovery.linux.files import find_replaceable, open_folder
+
+    path = absolute_path(target)
+    try:
+        if (number := _open_file_of(path)) is not None:
+            os.fstat(number)
+            return
+        with open_folder(path.parent) as folder:
+            about = find_replaceable(folder, path)
+            is_replaced = about is None or stat.S_ISREG(about.st_mode)
+            if about is not None and not is_replaced:
+                _refuse_no_stream(about, path)
+            needed = [path.name] * (about is not None) + ["."] * is_replaced
+            if not all(os.access(name, os.W_OK, dir_fd=folder) for name in needed):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise UsageError(f"{option}={target} cannot be written: {error.strerror or error}", _NAME_A_FILE) from error
 
 
 def write_json(target: str | None, content: str | Any, *, append: bool = False) -> bool:
@@ -75,42 +97,79 @@ def write_json(target: str | None, content: str | Any, *, append: bool = False) 
         sys.stdout.write(data.decode("utf-8"))
         sys.stdout.flush()
         return True
-    from recovery.linux.files import write_atomically
-
-    path = absolute_path(target)
-    _refuse_foreign_link(path)
     try:
-        if append:
-            with path.open("ab") as file:
-                file.write(data)
-        elif _is_replaced(path):
-            write_atomically(path.resolve(), data)
-        else:
-            path.write_bytes(data)
+        _write(absolute_path(target), data, append=append)
     except OSError as error:
         raise RecoveryError(
             f"{target} cannot be written: {error.strerror or error}",
-            "name another file; a session that was measured is stored all the same",
+            f"{_NAME_A_FILE}; a session that was measured is stored all the same",
         ) from error
     return False
 
 
+def _write(path: Path, data: bytes, *, append: bool) -> None:
+    """Replaces the file, or appends to it; a pipe, a device or an open file (/dev/stdout) is written to."""
+    from recovery.linux.files import find_replaceable, open_folder, replace_in
+
+    if (number := _open_file_of(path)) is not None:
+        sys.stdout.flush()  # or what was printed before would follow
+        with open(number, "wb", closefd=False) as file:
+            file.write(data)
+        return
+    with open_folder(path.parent) as folder:
+        about = find_replaceable(folder, path)
+        if append and about is not None and stat.S_ISREG(about.st_mode):
+            _append(folder, path, data)
+        elif about is None or stat.S_ISREG(about.st_mode):
+            replace_in(folder, path, data)
+        else:
+            _refuse_no_stream(about, path)
+            _write_stream(folder, path, data)
+
+
+def _append(folder: int, path: Path, data: bytes) -> None:
+    opened = os.open(path.name, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    with os.fdopen(opened, "ab") as file:
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            raise OSError(errno.EINVAL, f"{path} is no file any more")
+        file.write(data)
+
+
+def _write_stream(folder: int, path: Path, data: bytes) -> None:
+    """Writes to a pipe or a device. Raises OSError if nobody reads the pipe, where opening it would wait for ever."""
+    try:
+        opened = os.open(path.name, _STREAM_FLAGS, dir_fd=folder)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        raise OSError(errno.ENXIO, f"nobody reads {path}: start its reader first") from error
+    with os.fdopen(opened, "wb") as file:
+        _refuse_no_stream(os.fstat(opened), path)
+        os.set_blocking(opened, True)
+        file.write(data)
+
+
+def _refuse_no_stream(about: os.stat_result, path: Path) -> None:
+    if not (stat.S_ISFIFO(about.st_mode) or stat.S_ISCHR(about.st_mode)):
+        raise OSError(errno.EINVAL, f"{path} is not a file, a pipe or a terminal")
+
+
 def remove_json(target: str | None) -> None:
-    """Removes the file that `write_json` has written. A device, a pipe or an open file stays."""
-    if target not in (None, STANDARD_OUTPUT) and _is_replaced(path := absolute_path(target)):
-        with suppress(OSError):
-            path.resolve().unlink()
+    """Removes the file that `write_json` has written. A link, a device, a pipe or an open file stays."""
+    from recovery.linux.files import find_replaceable, open_folder
+
+    if target in (None, STANDARD_OUTPUT) or _open_file_of(path := absolute_path(target)) is not None:
+        return
+    with suppress(OSError), open_folder(path.parent) as folder:
+        about = find_replaceable(folder, path)
+        if about is not None and stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid():
+            os.unlink(path.name, dir_fd=folder)
 
 
-def _refuse_foreign_link(path: Path) -> None:
-    """Raises UsageError if a link on the way to the file belongs to another user, who could have any file of this user
-    replaced."""
-    from recovery.linux.files import foreign_link
-
-    if (link := foreign_link(path)) is not None:
-        raise UsageError(f"{link} is a link of another user, and is not followed", "name another file")
-
-
-def _is_replaced(path: Path) -> bool:
-    """Returns whether a new file takes the place of this one: not of a device, a pipe or an open file (/dev/stdout)."""
-    return path.parts[1:2] not in (("dev",), ("proc",)) and (path.is_file() or not path.exists())
+def _open_file_of(path: Path) -> int | None:
+    """Returns the number of the open file that a path such as /dev/stdout names. Opening it by its path would empty a
+    file that standard output goes to."""
+    if (name := str(path)) in _STANDARD_FILES:
+        return _STANDARD_FILES.index(name)
+    found = re.fullmatch(rf"(?:/dev/fd|/proc/(?:self|{os.getpid()})/fd)/([0-9]{{1,9}})", name)
+    return None if found is None else int(found[1])

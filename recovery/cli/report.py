@@ -198,7 +198,11 @@ def report(
     if chosen == SCHEMA:
         sys.stdout.write(schema_text())
         return 0
-    folders = [find_session(results, None)] if session is None else find_sessions(results, session)
+    folders = (
+        [find_session(results, None, to_write=write)]
+        if session is None
+        else find_sessions(results, session, to_write=write)
+    )
     if len(folders) > 1:
         if write or chosen == PATH:
             option = "--write" if write else "--open" if opened else "--format path"

@@ -31,6 +31,7 @@ from recovery.cli.values import split_versions
 from recovery.errors import InterruptedByUserError, OptionConflictError, RecoveryError, UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.linux.files import (
+    make_folder,
     new_folder,
     read_stored,
     sync_folder,
@@ -196,7 +197,7 @@ def _create_folder(results: Path) -> Path:
     """Creates the folder of a new run in `results`, named by the current time, and returns its path."""
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}{_FOLDER_SUFFIX}"
     with writing_results(results):
-        results.mkdir(parents=True, exist_ok=True)
+        make_folder(results)
         folder = new_folder(results, name)
         sync_folder(results)
     return folder

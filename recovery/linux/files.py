@@ -68,13 +68,6 @@ def refuse_untrusted(path: Path, hint: str) -> None:
         raise HostUnfitError(f"{path} is not used: {why}", hint)
 
 
-def foreign_link(path: Path) -> Path | None:
-    """Returns a symbolic link on the way to the path that belongs to another user than this one and root, or None."""
-    trusted = trusted_users()
-    links = (entry for entry, about in _path_components(path) if stat.S_ISLNK(about.st_mode))
-    return next((link for link in links if link.lstat().st_uid not in trusted), None)
-
-
 def _path_components(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
     """Yields every folder and link that the kernel passes on its way to an absolute path, starting at /, and then the
     path itself."""
@@ -168,19 +161,162 @@ def remove_write_permissions(tree: Path) -> None:
         Path(folder).chmod(_FOR_EVERYBODY)
 
 
+# --- Folders to write in
+#
+# A path can lead elsewhere between a check and its use. A descriptor cannot.
+
+_PASSED_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
+"""For folders on the way, which this user may be unable to list."""
+
+
+@contextmanager
+def open_folder(path: Path, *, create: bool = False, links_until: Path | None = None) -> Iterator[int]:
+    """Yields a descriptor of a folder to write in. With `create`, makes the folder and its parents where they are
+    missing.
+
+    Raises PermissionError, with what to change as its text, at a link of another user, at any link below
+    `links_until`, and for root at a folder that another user can change: files of root could be replaced there."""
+    path = path.absolute()
+    unlinked = 0 if links_until is None else len(path.parts) - len(links_until.absolute().parts)
+    folder, here, names, links = _open_in(None, "/"), Path("/"), list(reversed(path.parts[1:])), 0
+    try:
+        _refuse_shared_folder(folder, here)
+        while names:
+            name = names.pop()
+            target = _link_target(folder, name, here / name, is_refused=len(names) < unlinked)
+            if target is not None:
+                links += 1
+                if links > _MAX_LINKS:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+                names += reversed(target.parts)
+                continue
+            try:
+                below = _open_in(folder, name)
+            except FileNotFoundError:
+                if not create:
+                    raise
+                with suppress(FileExistsError):
+                    os.mkdir(name, dir_fd=folder)
+                below = _open_in(folder, name)
+            os.close(folder)
+            folder, here = below, Path(os.path.normpath(here / name))
+            _refuse_shared_folder(folder, here)
+        yield folder
+    except OSError as error:
+        if isinstance(error.filename, str) and not error.filename.startswith("/"):
+            error.filename = str(here / error.filename)
+        raise
+    finally:
+        os.close(folder)
+
+
+def make_folder(path: Path, *, links_until: Path | None = None) -> None:
+    """Makes a folder to write in, and its missing parents. Refuses what `open_folder` does."""
+    with open_folder(path, create=True, links_until=links_until):
+        pass
+
+
+def _open_in(folder: int | None, name: str) -> int:
+    return os.open(name, _PASSED_FLAGS | os.O_CLOEXEC, dir_fd=folder)
+
+
+def _link_target(folder: int, name: str, shown: Path, *, is_refused: bool) -> Path | None:
+    """Returns where a link leads to, or None for anything else. Owner and target are those of one link, also where
+    another user puts something in its place meanwhile."""
+    try:
+        with open_descriptor(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=folder) as entry:
+            about = os.fstat(entry)
+            if not stat.S_ISLNK(about.st_mode):
+                return None
+            if about.st_uid not in trusted_users():
+                raise _refused(f"{shown} is a link of another user ({user_name(about.st_uid)}), and is not followed")
+            target = os.readlink("", dir_fd=entry)
+    except FileNotFoundError:
+        return None
+    if is_refused:
+        raise _refused(f"{shown} is a link, and is not followed: it leads to {target}")
+    return Path(target)
+
+
+def _refuse_shared_folder(folder: int, shown: Path) -> None:
+    if os.geteuid() != 0:
+        return
+    trusted, about = trusted_users(), os.fstat(folder)
+    if about.st_uid not in trusted:
+        raise _refused(
+            f"{shown} belongs to {user_name(about.st_uid)}, who could replace what root writes there "
+            f"(chown root, or SUDO_UID={about.st_uid} to act for that user)"
+        )
+    if (who := _who_else_may_write(about, trusted)) is not None:
+        raise _refused(f"{who} may write to {shown}, and could replace what root writes there (chmod go-w)")
+
+
+def _refused(why: str) -> PermissionError:
+    return PermissionError(errno.EPERM, why)
+
+
+def find_replaceable(folder: int, path: Path) -> os.stat_result | None:
+    """Returns what is known of the path's file, whose folder is open, or None if there is none. Raises OSError if it is
+    a link or a folder, or if root would replace the file of another user."""
+    try:
+        about = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(about.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    is_foreign = about.st_uid not in trusted_users()
+    if stat.S_ISLNK(about.st_mode):
+        whose = f" of another user ({user_name(about.st_uid)})" if is_foreign else ""
+        target = os.readlink(path.name, dir_fd=folder)
+        raise _refused(f"{path} is a link{whose}, and is not followed: it leads to {target}")
+    if is_foreign and os.geteuid() == 0 and not stat.S_ISCHR(about.st_mode):
+        raise _refused(f"{path} belongs to {user_name(about.st_uid)}")
+    return about
+
+
 # --- Atomic writes and drafts
 
 
-def write_atomically(path: Path, data: bytes) -> None:
+def write_atomically(path: Path, data: bytes, *, create: bool = False, links_until: Path | None = None) -> None:
     """Replaces the file's content so that a power loss leaves the old or the new content, and never a part of one. The
-    new content is on the disk on return; after an OSError the old content is still there."""
-    _replace(path, lambda file: file.write(data))
+    new content is on the disk on return; after an OSError the old content is still there.
+
+    The folder is opened as by `open_folder`, with its refusals. A link in place of the file is not followed."""
+    with open_folder(path.parent, create=create, links_until=links_until) as folder:
+        replace_in(folder, path, data)
 
 
-def copy_atomically(source: Path, path: Path) -> None:
+def copy_atomically(source: Path, path: Path, *, links_until: Path | None = None) -> None:
     """Replaces the file's content with that of `source`, with the guarantees of write_atomically."""
-    with source.open("rb") as content:
-        _replace(path, lambda file: shutil.copyfileobj(content, file, 1 << 20))
+    with source.open("rb") as content, open_folder(path.parent, links_until=links_until) as folder:
+        _replace(folder, path, lambda file: shutil.copyfileobj(content, file, 1 << 20))
+
+
+def replace_in(folder: int, path: Path, data: bytes) -> None:
+    """Replaces the content of the path's file, whose folder is open, with the guarantees of write_atomically."""
+    _replace(folder, path, lambda file: file.write(data))
+
+
+def _replace(folder: int, path: Path, fill: Callable[[IO[bytes]], object]) -> None:
+    find_replaceable(folder, path)
+    draft = draft_path(path).name
+    try:
+        # An earlier process with this pid may have left a draft. Where others may write, O_EXCL does not follow a link
+        # of theirs.
+        with suppress(FileNotFoundError):
+            os.unlink(draft, dir_fd=folder)
+        opened = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder)
+        with os.fdopen(opened, "wb") as file:
+            fill(file)
+            file.flush()
+            os.fsync(opened)
+        os.rename(draft, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:  # also Ctrl-C
+        with suppress(OSError):
+            os.unlink(draft, dir_fd=folder)
+        raise
+    with open_descriptor(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=folder) as descriptor:
+        os.fsync(descriptor)
 
 
 @contextmanager
@@ -204,24 +340,6 @@ def read_limited(path: Path, max_bytes: int) -> bytes:
     if len(content) > max_bytes:
         raise UsageError(f"{path} is larger than {max_bytes:,} bytes", "name another file, or make it smaller")
     return content
-
-
-def _replace(path: Path, fill: Callable[[IO[bytes]], object]) -> None:
-    draft = draft_path(path)
-    try:
-        # An earlier process with this pid may have left a draft. Where others may write, "xb" does not follow a link of
-        # theirs.
-        draft.unlink(missing_ok=True)
-        with draft.open("xb") as file:
-            fill(file)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except OSError:
-        with suppress(OSError):
-            draft.unlink()
-        raise
-    sync_folder(path.parent)
 
 
 @contextmanager

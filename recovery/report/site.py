@@ -4,16 +4,20 @@ experiments. The pages are files that need no server."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import stat
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
+from recovery.analysis.stacks import Folded
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.linux.files import read_limited, write_atomically
+from recovery.linux.files import make_folder, numbered_names, open_descriptor, write_atomically
+from recovery.model import Session
+from recovery.report.html.page import GENERATOR
+from recovery.report.html.parts import Part
 from recovery.report.html.site_pages import (
-    GENERATOR,
     INDEX,
     Site,
     SiteSession,
@@ -27,7 +31,12 @@ from recovery.storage.sessions import REPORT_FILE, load_session, session_names
 
 _SESSIONS = "sessions"
 """Folder of the sessions' own pages."""
-_MAX_PAGE_BYTES = 256 << 20
+_HEAD_BYTES = 4096
+"""What a page begins with has its generator."""
+_MAX_NAME_BYTES = 200
+_REPLACED_HINT = "name another folder with --out, or remove the file, such as one of an earlier version of this tool"
+_MAX_RUNS = 2_000
+"""Of more, a page has over 30 MB, which browsers do not show."""
 
 
 @dataclass(frozen=True)
@@ -38,36 +47,90 @@ class WrittenSite:
     """One line for each session that cannot be read."""
 
 
-def write_site(results: Path, out: Path, questions: Mapping[str, str]) -> WrittenSite:
+@dataclass(frozen=True)
+class Sharing:
+    """How sessions and stacks are reduced to what others may see, and other texts are masked."""
+
+    session: Callable[[str, Session], tuple[str, Session]]
+    """Returns the name and the session."""
+    stacks: Callable[[Folded], Folded]
+    text: Callable[[str], str]
+
+
+NOTHING_REDUCED = Sharing(lambda name, session: (name, session), lambda folded: folded, lambda text: text)
+
+
+def write_site(
+    results: Path, out: Path, questions: Mapping[str, str], sharing: Sharing = NOTHING_REDUCED
+) -> WrittenSite:
     """Writes the pages of all sessions in a results folder. `questions` has the question of each experiment, in the
     order in which they are shown. One session at a time is in memory."""
     names = _checked_names(results)
     with _writing(out):
-        _refuse_foreign_folder(out)
-        (out / _SESSIONS).mkdir(parents=True, exist_ok=True)
+        _refuse_foreign_page(out / INDEX)
+        make_folder(out / _SESSIONS, links_until=out.absolute().parent)
     found: list[SiteSession] = []
-    left_out = []
+    left_out: list[str] = []
+    folders: dict[str, str] = {}
     for name in names:
         try:
             session = load_session(results / name)
-            reduced = site_session(name, f"{_SESSIONS}/{quote(os.fsencode(name))}.html", session)
-            page = render_page(results / name, session, site=session_links(reduced, questions))
+            _refuse_long(session)
+            shown, shared = sharing.session(name, session)
+            shown = _free_name(shown, folders)
+            # The id of the host tells sessions of one host from others, and is not shown.
+            with_host = replace(shared, environment={**shared.environment, "host_id": session.host_id})
+            reduced = site_session(shown, f"{_SESSIONS}/{quote(os.fsencode(shown))}.html", with_host)
+            links = session_links(reduced, questions)
+            page = render_page(results / name, shared, site=links, stored=session, shared_stacks=sharing.stacks)
         except RecoveryError as error:
-            left_out.append(f"{name} is left out: {error.message}")
+            left_out.append(f"{name} is left out: {error.message.replace(f'{results / name}/', '')}")
             continue
-        with _writing(out):
-            write_atomically(out / _SESSIONS / f"{name}.html", page.encode("utf-8", errors="replace"))
+        except Exception as error:  # a damaged session must not keep the others from their pages
+            left_out.append(f"{name} is left out: it is damaged: {type(error).__name__}: {error}")
+            continue
+        _write(out, f"{_SESSIONS}/{shown}.html", page)
+        folders[shown] = name
         found.append(reduced)
     if not found:
         raise RecoveryError(f"no session in {results} can be read", left_out[0])
     ordered = tuple(sorted(found, key=lambda session: (session.started_at, session.name)))
-    site = Site(ordered, questions, {}, tuple(left_out))
+    site = Site(ordered, questions, {}, tuple(map(sharing.text, left_out)))
     quoted = {site.with_most_runs(page).name for page in site.asked}
-    site = replace(site, charts={name: main_charts(load_session(results / name)) for name in quoted})
+
+    def charts_of(name: str) -> tuple[Part, ...]:
+        folder = folders[name]
+        return main_charts(sharing.session(folder, load_session(results / folder))[1])
+
+    site = replace(site, charts={name: charts_of(name) for name in quoted})
+    pages = dict(site_pages(site))
     with _writing(out):
-        for name, content in site_pages(site):
-            write_atomically(out / name, content.encode("utf-8", errors="replace"))
+        for name in pages:
+            _refuse_foreign_page(out / name)
+    for name, content in pages.items():
+        _write(out, name, content)
     return WrittenSite(out / INDEX, len(found), tuple(left_out))
+
+
+def _free_name(name: str, taken: Container[str]) -> str:
+    """Returns the name, with a number where another session has it, such as two that are masked alike."""
+    short = os.fsdecode(os.fsencode(name)[:_MAX_NAME_BYTES])  # its page and the draft of it have longer names
+    return next(one for one in numbered_names(short) if one not in taken)
+
+
+def _refuse_long(session: Session) -> None:
+    if len(session.runs) > _MAX_RUNS:
+        raise RecoveryError(
+            f"it has {len(session.runs):,} runs, and a page of the site at most {_MAX_RUNS:,}",
+            "`recovery report SESSION` has its report",
+        )
+
+
+def _write(out: Path, name: str, content: str) -> None:
+    path = out / name
+    with _writing(out):
+        _refuse_foreign_page(path)
+        write_atomically(path, content.encode("utf-8", errors="replace"), links_until=out.absolute().parent)
 
 
 def _checked_names(results: Path) -> list[str]:
@@ -86,11 +149,17 @@ def _checked_names(results: Path) -> list[str]:
     return names
 
 
-def _refuse_foreign_folder(out: Path) -> None:
-    """Raises UsageError if a page of something else would be replaced."""
-    index = out / INDEX
-    if index.is_file() and GENERATOR.encode() not in read_limited(index, _MAX_PAGE_BYTES)[:4096]:
-        raise UsageError(f"{index} is not a page of this tool", "name another folder with --out")
+def _refuse_foreign_page(path: Path) -> None:
+    """Raises UsageError if the file is there and is not a page that this tool wrote."""
+    try:
+        with open_descriptor(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK) as file:
+            is_own = stat.S_ISREG(os.fstat(file).st_mode) and GENERATOR.encode() in os.read(file, _HEAD_BYTES)
+    except FileNotFoundError:
+        return
+    except OSError:  # a link, a socket, or a file that cannot be read
+        is_own = False
+    if not is_own:
+        raise UsageError(f"{path} is not a page of this tool, and is not replaced", _REPLACED_HINT)
 
 
 @contextmanager

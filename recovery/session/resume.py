@@ -76,7 +76,7 @@ class Unfinished:
 def find_unfinished(results: Path, name: str | None) -> Unfinished:
     """Returns the session of this name, or without a name the newest one that is not complete."""
     if name is not None:
-        folder = find_session(results, name)
+        folder = find_session(results, name, to_write=True)
         return Unfinished(folder, load_session(folder))
     found = next((unfinished for unfinished in _all_sessions(results) if not unfinished.has_ended), None)
     if found is None:

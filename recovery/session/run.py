@@ -90,7 +90,8 @@ def store_artifacts(folder: Path, trial: Trial, run: Run, *, outcome: Measuremen
     with writing_results(folder):
         if found:
             run = replace(run, log=f"logs/{name}.err")
-            copy_atomically(max(found, key=lambda log: log.stat().st_mtime), folder / f"logs/{name}.err")
+            log = max(found, key=lambda log: log.stat().st_mtime)
+            copy_atomically(log, folder / f"logs/{name}.err", links_until=folder.parent)
         if run.stacks.file is not None:
             kept = _keep(Path(run.stacks.file), folder, f"{STACKS_FOLDER}/{name}.folded")
             run = replace(run, stacks=replace(run.stacks, file=kept))
@@ -103,7 +104,7 @@ def store_artifacts(folder: Path, trial: Trial, run: Run, *, outcome: Measuremen
 def _keep(file: Path, folder: Path, name: str) -> str:
     """Copies a file of a trial into the session's folder, and returns its name there."""
     (folder / name).parent.mkdir(exist_ok=True)
-    copy_atomically(file, folder / name)
+    copy_atomically(file, folder / name, links_until=folder.parent)
     return name
 
 

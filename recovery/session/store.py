@@ -32,7 +32,9 @@ from recovery.linux.cgroups import limits_text
 from recovery.linux.cleanup import sweep_drafts
 from recovery.linux.files import (
     draft_path,
+    make_folder,
     numbered_names,
+    open_folder,
     refuse_untrusted,
     rename_to_free_name,
     sync_folder,
@@ -106,7 +108,7 @@ class SessionStore:
         The folder gets its name once it is complete, so that there is never an incomplete session of that name."""
         name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{session.experiment}"
         with writing_results(results):
-            results.mkdir(parents=True, exist_ok=True)
+            make_folder(results)
             store = cls(draft_path(results / name), replace(session, tool_version=session.tool_version or __version__))
             store.folder.mkdir()
             try:
@@ -128,7 +130,7 @@ class SessionStore:
         """Opens and locks the folder of an interrupted session, and removes its drafts; the report is not changed yet.
 
         Raises HostUnfitError if the session still runs."""
-        with writing_results(folder):
+        with writing_results(folder), open_folder(folder, links_until=folder.parent):
             store = cls(folder, read_session(folder))
             if not store._take_lock():
                 raise still_running_error(folder)
@@ -136,7 +138,8 @@ class SessionStore:
             store._session = read_session(folder)
             store.is_resumed = True
             for part in (folder, folder / "runs", folder / "logs", folder / STACKS_FOLDER, folder / SAMPLES):
-                sweep_drafts(part)
+                if not part.is_symlink():
+                    sweep_drafts(part)
         return store
 
     def _take_lock(self) -> bool:
@@ -177,7 +180,7 @@ class SessionStore:
     def store_plan(self, plan: StoredPlan) -> None:
         self.plan = plan
         with writing_results(self.folder):
-            write_atomically(self.folder / PLAN_FILE, plan_to_json(plan))
+            self._write(PLAN_FILE, plan_to_json(plan))
 
     def record_build(self, key: str) -> None:
         """Adds a data directory to those that the session builds, before it is built."""
@@ -191,7 +194,7 @@ class SessionStore:
         with writing_results(self.folder):
             if self._is_changed:
                 self._write_report()
-            write_atomically(self.folder / "runs" / f"{run.number:03d}.json", run_to_json(run))
+            self._write(f"runs/{run.number:03d}.json", run_to_json(run))
             runs = self._session.runs
             if runs and run.number <= runs[-1].number:  # measured again, by a resumed session
                 runs = tuple(other for other in runs if other.number != run.number)
@@ -230,9 +233,13 @@ class SessionStore:
         """Returns the session as it is stored now."""
         return self._session
 
+    def _write(self, name: str, content: bytes) -> None:
+        """Writes a file of the session. A session from someone else may have links to any place."""
+        write_atomically(self.folder / name, content, links_until=self.folder.parent)
+
     def _write_report(self, report: Callable[[Session], bytes] | None = None) -> None:
         began_s = time.monotonic()
-        write_atomically(self.folder / REPORT_FILE, (report or session_to_json)(self._session))
+        self._write(REPORT_FILE, (report or session_to_json)(self._session))
         ended_s = time.monotonic()
         self._report_due_s = ended_s + max(REPORT_INTERVAL_S, (ended_s - began_s) / _REPORT_SHARE)
         self._is_changed = False
@@ -245,7 +252,7 @@ def check_results_folder(results: Path) -> None:
             raise UsageError(f"{results} is the folder of a session", "name the folder above it with RESULTS=")
         if os.geteuid() == 0:
             refuse_untrusted(results, "what root writes there could land elsewhere: name another folder with RESULTS=")
-        results.mkdir(parents=True, exist_ok=True)
+        make_folder(results)
         probe = draft_path(results / "probe")
         try:
             write_atomically(probe, b"x" * 4096)

@@ -28,7 +28,7 @@ from recovery.analysis.stacks import folded_text, parse_folded
 from recovery.analysis.summary import Summary, summarise
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import cleanup, locks
-from recovery.linux.files import write_atomically
+from recovery.linux.files import find_replaceable, open_folder, replace_in
 from recovery.model import Flavor, Run, Session, parse_version
 from recovery.report.json_report import to_json
 from recovery.report.summary_text import mean_text, slowest_start
@@ -295,13 +295,17 @@ def output_paths(bundle: Bundle, output: Path | None) -> tuple[Path, Path, Path]
 
 
 def write_bundle(bundle: Bundle, packed: Path, text: Path, script: Path) -> None:
-    """Writes the archive, the text and the script. Raises HostUnfitError if they cannot be written."""
+    """Writes the archive, the text and the script, which are in one folder. Raises HostUnfitError if they cannot be
+    written."""
+    files = {packed: bundle.archive, text: bundle.text}
+    if bundle.script is not None:
+        files[script] = bundle.script
     try:
-        packed.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(packed, bundle.archive)
-        write_atomically(text, bundle.text)
-        if bundle.script is not None:
-            write_atomically(script, bundle.script)
+        with open_folder(packed.parent, create=True, links_until=packed.parent.absolute().parent) as folder:
+            for path in files:
+                find_replaceable(folder, path)
+            for path, content in files.items():
+                replace_in(folder, path, content)
     except OSError as error:
         raise HostUnfitError(
             f"cannot write to {packed.parent}: {error.strerror or error}", "give --output a folder that can be written"
@@ -446,6 +450,20 @@ def _with_files(run: Run, session: Session, files: Container[str], masker: Maske
 
 
 # --- The session
+
+
+def share_for_site(name: str, session: Session) -> tuple[str, Session]:
+    """Returns the name and the session as a bundle has them: with listed fields only, and masked."""
+    masker = Masker(_private_literals(session), versions=frozenset(_releases(session)))
+    reduced = reduce_session(session, masker.text).session
+    stacks = {run.number: f"{STACKS_FOLDER}/{run.number:03d}.folded" for run in session.runs if run.stacks.file}
+    runs = (replace(run, stacks=replace(run.stacks, file=stacks.get(run.number))) for run in reduced.runs)
+    return masker.name(name), replace(reduced, runs=tuple(runs))
+
+
+def mask_host(text: str) -> str:
+    """Returns a text without paths, and the names of this host and its users."""
+    return Masker(distinct_literals(host_literals(os.environ))).text(text)
 
 
 def _private_literals(session: Session) -> tuple[Literal, ...]:

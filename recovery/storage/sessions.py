@@ -15,7 +15,7 @@ from recovery.analysis.stacks import Folded, hottest_functions, parse_folded
 from recovery.analysis.warm import rename_second_starts
 from recovery.errors import HostUnfitError, RecoveryError, UsageError, did_you_mean
 from recovery.linux import locks
-from recovery.linux.files import read_limited
+from recovery.linux.files import open_folder, read_limited
 from recovery.linux.storage import RESULTS, WritableFolder, as_storage_error
 from recovery.model import Run, Session, Status, exceeded_limit
 from recovery.storage.format import read_report, read_run
@@ -103,12 +103,13 @@ def load_stacks(folder: Path, run: Run) -> Folded | None:
         return None
 
 
-def find_session(results: Path, name: str | None) -> Path:
-    """Returns the folder of a session. `name` is a session in `results`, a path, or None for the newest session."""
+def find_session(results: Path, name: str | None, *, to_write: bool = False) -> Path:
+    """Returns the folder of a session. `name` is a session in `results`, a path, or None for the newest session. With
+    `to_write`, raises HostUnfitError at a link but `latest` in place of the folder, and as `open_folder` does."""
     if name is not None:
         for folder in (results / name, Path(name)):
             if name and (folder / REPORT_FILE).is_file():
-                return folder.resolve()
+                return _resolved(folder, to_write=to_write)
         for folder in (results / name, Path(name)):
             if name and (folder / _TEXT_REPORT).is_file():
                 raise UsageError(
@@ -117,7 +118,7 @@ def find_session(results: Path, name: str | None) -> Path:
                 )
         raise UsageError(f"there is no session '{name}' in {results}", _known_sessions(results, name))
     if (results / LATEST_LINK / REPORT_FILE).is_file():
-        return (results / LATEST_LINK).resolve()
+        return _resolved(results / LATEST_LINK, to_write=to_write)
     # A copied results folder may have lost the link `latest`; the names sort by time.
     names = session_names(results)
     if not names:
@@ -125,12 +126,22 @@ def find_session(results: Path, name: str | None) -> Path:
     return (results / names[-1]).resolve()
 
 
-def find_sessions(results: Path, names: str) -> list[Path]:
-    """Returns the folders of a session, or of several whose names are separated by commas."""
+def _resolved(folder: Path, *, to_write: bool) -> Path:
+    if to_write:
+        links_until = None if folder.name == LATEST_LINK else folder.absolute().parent
+        with writing_results(folder), open_folder(folder, links_until=links_until):
+            pass
+    return folder.resolve()
+
+
+def find_sessions(results: Path, names: str, *, to_write: bool = False) -> list[Path]:
+    """Returns the folders of a session, or of several whose names are separated by commas. `to_write` is as in
+    find_session."""
     whole = names in session_names(results) or Path(names).is_dir()
     if not whole and "" in names.split(","):
         raise UsageError(f"a name is missing beside a comma: {names}", "name sessions like A,B,C")
-    found = [find_session(results, name) for name in ([names] if whole else names.split(","))]
+    parts = [names] if whole else names.split(",")
+    found = [find_session(results, name, to_write=to_write) for name in parts]
     if len(set(found)) < len(found):
         raise UsageError(f"{names} names a session twice", "name each session once")
     return found

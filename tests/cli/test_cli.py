@@ -672,11 +672,12 @@ def test_json_takes_no_argument_of_the_command_for_its_file(words: str, marked: 
     assert mark_json_without_file(words.split()) == marked.split()
 
 
-def test_json_writes_to_a_pipe_and_follows_a_link(printed: Printed, empty_folder: Path) -> None:
+def test_json_writes_to_a_pipe_and_follows_no_link(printed: Printed, refused: Refused, empty_folder: Path) -> None:
     (empty_folder / "link.json").symlink_to("target")
-    printed("versions", "--json", "link.json")
-    assert (empty_folder / "link.json").is_symlink()
-    assert json.loads((empty_folder / "target").read_text())["format"] == 1
+    code, text = refused("versions", "--json", "link.json")
+    assert code == 2
+    assert "link.json is a link, and is not followed: it leads to target" in text
+    assert not (empty_folder / "target").exists()
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as pipe:
         printed("versions", "--json", f"/dev/fd/{writing}")

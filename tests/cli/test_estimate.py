@@ -170,6 +170,24 @@ def test_the_figures_of_a_server_that_does_not_answer_are_taken_back(
     assert capsys.readouterr().out.count("it is gone") == 1
 
 
+def test_ctrl_c_removes_no_target_of_a_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metrics, precious = tmp_path / "estimate.prom", tmp_path / "precious"
+    precious.write_text("keep")
+
+    def put_a_link(_: float) -> None:
+        metrics.unlink()
+        metrics.symlink_to(precious)
+
+    words = ("estimate", "--socket", "/run/s", "--watch", "--openmetrics", str(metrics))
+    Server(monkeypatch, ESTIMATED, KeyboardInterrupt())
+    monkeypatch.setattr(time, "sleep", put_a_link)
+    assert run(list(words)) == 130
+    assert precious.read_text() == "keep"
+    assert f"--openmetrics={metrics} cannot be written: {metrics} is a link" in refused(capsys, *words)
+
+
 @pytest.mark.parametrize("watch", [(), ("--watch",)])
 def test_an_error_that_ends_the_command_leaves_no_old_figures(
     watch: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

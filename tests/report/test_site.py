@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from base64 import b64encode
@@ -11,13 +12,16 @@ from hashlib import sha256
 from html import unescape
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
 from html_page import HtmlPage, check_page, without_whole
+from otherusers import NOBODY, everybodys_folder, needs_root
 
 from recovery.cli.main import run
 from recovery.linux.files import template_dir
+from recovery.report import site as site_module
 from recovery.report.html.site_pages import Site, SiteSession, session_links, site_pages, site_session
 from recovery.report.published import publications
 from recovery.report.site import write_site
@@ -359,6 +363,114 @@ def test_the_page_of_something_else_is_not_replaced(
     assert run(["site", str(results), "--out", str(tmp_path)]) == 2
     assert "is not a page of this tool" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["index.html"]
+
+
+@pytest.mark.parametrize("name", ["published.html", f"sessions/{KEPT[1]}.html"])
+@pytest.mark.parametrize("kind", ["file", "link", "pipe", "folder"])
+def test_nothing_but_pages_of_the_site_is_replaced(
+    name: str, kind: str, results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(results / KEPT[1], tmp_path / "results" / KEPT[1])
+    command = ["site", str(tmp_path / "results"), "--out", str(tmp_path / "out")]
+    assert run(command) == 0
+    page, precious = tmp_path / "out" / name, tmp_path / "precious"
+    page.rename(precious)
+    if kind == "file":
+        page.write_text("my own")
+    elif kind == "link":
+        page.symlink_to(precious)
+    elif kind == "pipe":
+        os.mkfifo(page)
+    else:
+        page.mkdir()
+    before, content = page.lstat(), precious.read_text()
+    assert run(command) == 2
+    assert f"{page} is not a page of this tool, and is not replaced" in capsys.readouterr().err
+    assert (page.lstat().st_ino, page.lstat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert precious.read_text() == content
+
+
+@pytest.mark.parametrize("linked", ["out", "out/sessions"])
+def test_the_site_is_not_written_through_a_link(
+    linked: str, results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / linked).parent.mkdir(exist_ok=True)
+    (tmp_path / linked).symlink_to(tmp_path / "elsewhere")
+    assert run(["site", str(results), "--out", str(tmp_path / "out")]) == 3
+    error, hint = capsys.readouterr().err.splitlines()
+    assert f"{tmp_path / linked} is a link, and is not followed" in error
+    assert "--out" in hint
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@needs_root
+def test_root_writes_no_site_where_another_user_could_replace_it(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with everybodys_folder() as shared:
+        (shared / "theirs").mkdir()
+        os.chown(shared / "theirs", NOBODY, NOBODY)
+        assert run(["site", str(results), "--out", str(shared / "theirs")]) == 3
+        assert "theirs belongs to nobody, who could replace what root writes there" in capsys.readouterr().err
+        assert list((shared / "theirs").iterdir()) == []
+
+
+def test_one_damaged_session_keeps_no_other_from_its_page(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One began before the first day, one is too long for a page, and one fails where nobody expects it."""
+    named_long = "z" * 250
+    for name in ("early", "fails", "long", "whole", named_long):
+        shutil.copytree(results / KEPT[1], tmp_path / "results" / name)
+
+    def change(name: str, **changed: object) -> None:
+        path = tmp_path / "results" / name / REPORT_FILE
+        path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
+
+    change("early", started_at="0001-01-01T00:00:00+02:00")
+    (run_of_long, *_) = json.loads((results / KEPT[1] / REPORT_FILE).read_text())["runs"]
+    change("long", runs=[{**run_of_long, "number": number} for number in range(1, 22)])
+    monkeypatch.setattr(site_module, "_MAX_RUNS", 20)
+
+    def fail(folder: Path, *given: Any, **named: Any) -> str:
+        if folder.name == "fails":
+            raise ZeroDivisionError("a mean of nothing")
+        return render_page(folder, *given, **named)
+
+    monkeypatch.setattr(site_module, "render_page", fail)
+    assert run(["site", str(tmp_path / "results"), "--out", str(tmp_path / "out")]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "warning: fails is left out: it is damaged: ZeroDivisionError: a mean of nothing",
+        "warning: long is left out: it has 21 runs, and a page of the site at most 20",
+    ]
+    assert sorted(path.stem for path in (tmp_path / "out/sessions").iterdir()) == [
+        "early", "whole", named_long[:200],
+    ]  # fmt: skip
+    test_every_link_leads_to_a_page(tmp_path / "out")
+
+
+def test_the_site_has_no_path_or_name_that_a_bundle_has_not(results: Path, tmp_path: Path) -> None:
+    private = ("/srv/secret-project", "joe.example.internal", "my private note", "S3R1AL")
+    name = "of joe.example.internal"
+    shutil.copytree(results / KEPT[1], tmp_path / "results" / name)
+    path = tmp_path / "results" / name / REPORT_FILE
+    stored = json.loads(path.read_text())
+    stored["command"] += f" --data {private[0]}/data --note '{private[2]}'"
+    stored["settings"] |= {"data": f"{private[0]}/data", "note": private[2]}
+    stored["environment"] |= {"hostname": private[1], "data": f"{private[0]}/data", "device_serial": private[3]}
+    stored["notes"] = [f"{private[2]}: {private[0]}"]
+    path.write_text(json.dumps(stored))
+    (tmp_path / "results/damaged").mkdir()
+    (tmp_path / "results/damaged" / REPORT_FILE).write_text("{")
+    assert run(["site", str(tmp_path / "results"), "--out", str(tmp_path / "out")]) == 0
+    (page,) = (tmp_path / "out/sessions").iterdir()
+    assert "recovery crash-recovery --version" in text_of(page)
+    for written in (tmp_path / "out").rglob("*.html"):
+        text = f"{written.name} {unquote(written.read_text())}"
+        assert [one for one in (*private, str(tmp_path)) if one in text] == [], written.name
+    test_every_link_leads_to_a_page(tmp_path / "out")
+    assert "device serial" in render_page(path.parent, load_session(path.parent)), "a report of one's own has it"
 
 
 def test_markup_in_a_session_and_its_name_is_shown_as_text(results: Path, tmp_path: Path) -> None:

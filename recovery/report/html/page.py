@@ -269,6 +269,8 @@ def marked_up(text: str, version: str, figure: re.Match[str] | None) -> Markup:
 
 PAGE = "report.html"
 """File name of the page, in the folder of the reports."""
+GENERATOR = "mysql-recovery-tester site"
+"""Is in every page of a site, so that no other file is replaced."""
 BADGES = {
     Verdict.MEASURED.value: "good",
     **dict.fromkeys(EXTRA_RUN_WORDS, "plain"),
@@ -371,6 +373,7 @@ def template(name: str) -> Template:
         finalize=_printable,
     )
     environment.filters["unbroken"] = unbroken
+    environment.globals["generator"] = GENERATOR
     for prefix in ("", "site_"):
         script, *_ = loader.get_source(environment, "report.js" if not prefix else "site.js")
         environment.globals |= {

@@ -48,8 +48,6 @@ from recovery.report.tables import PUBLISHED, SECTIONS, heading
 
 INDEX, PUBLISHED_PAGE = "index.html", "published.html"
 _INDEX_NAME = "All results"
-GENERATOR = "mysql-recovery-tester site"
-"""Is in every page, so that no other file is replaced."""
 _FILTERS = ("server", "tables", "cache", "storage", "experiment")
 """Columns of the table of results that a reader can filter by."""
 _MAX_OPEN = 3
@@ -333,7 +331,7 @@ def site_pages(site: Site) -> Iterator[tuple[str, str]]:
     pages = [index_page(site), *(question_page(site, name) for name in site.asked)]
     pages += [published_page(site)] if len(links) > len(pages) else []
     for page in pages:
-        yield page.name, rendered("site.html.j2", page=page, links=links, badges=BADGES, generator=GENERATOR)
+        yield page.name, rendered("site.html.j2", page=page, links=links, badges=BADGES)
 
 
 def index_page(site: Site) -> SitePage:
