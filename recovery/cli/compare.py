@@ -5,6 +5,7 @@ With a limit (--fail-over) a team can use it to check a new image."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from recovery.report import fmt
 from recovery.report.compare import DAYS_NEED, ZERO_NEEDS, comparison_answer, comparison_tables
 from recovery.report.console import ReportConsole, print_tables
 from recovery.storage.earlier import other_sessions
-from recovery.storage.sessions import find_sessions, load_session, session_names
+from recovery.storage.sessions import find_sessions, load_session, newest_first
 
 FORMAT = 2
 
@@ -72,11 +73,12 @@ def compare_command(
 
 
 def _newest_two(results: Path) -> tuple[str, str]:
-    """Returns the names of the two newest finished sessions, the older one first."""
+    """Returns the names of the two newest finished sessions, the older one first. Damaged ones are skipped."""
     found: list[str] = []
-    for name in reversed(session_names(results)):
-        if load_session(results / name).status == Status.FINISHED:
-            found.append(name)
+    for name in newest_first(results):
+        with suppress(RecoveryError):
+            if load_session(results / name).status == Status.FINISHED:
+                found.append(name)
         if len(found) == 2:
             return found[1], found[0]
     raise UsageError(f"{results} has fewer than two finished sessions", "measure again, or name two folders")

@@ -464,6 +464,19 @@ def stored_traced(folder: Path, name: str, times: tuple[float, ...], *numbers: i
     return stored_in(folder, name, {version: times}, runs=runs)
 
 
+def test_the_two_newest_are_those_that_started_last_whatever_their_folders_are_called(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for day, name in enumerate(("zero", "before", "after"), start=1):
+        stored_in(tmp_path, name, {"8.0.31": STEADY}, started_at=f"2026-01-0{day}T00:00:00+00:00")
+    damaged = stored_in(tmp_path, "damaged", {"8.0.31": STEADY}, started_at="2026-01-04T00:00:00+00:00")
+    (damaged / REPORT_FILE).write_bytes((damaged / REPORT_FILE).read_bytes()[:-9])
+    assert run(["compare", "--results", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "first: before: " in said
+    assert "second: after: " in said
+
+
 EACH = (1, 2, 3, 4, 5)
 
 
