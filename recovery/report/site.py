@@ -38,9 +38,10 @@ class WrittenSite:
     """One line for each session that cannot be read."""
 
 
-def write_site(results: Path, out: Path, questions: Mapping[str, str]) -> WrittenSite:
+def write_site(results: Path, out: Path, questions: Mapping[str, str], *, is_public: bool = False) -> WrittenSite:
     """Writes the pages of all sessions in a results folder. `questions` has the question of each experiment, in the
-    order in which they are shown. One session at a time is in memory."""
+    order in which they are shown. Search engines are asked not to list the pages, unless the site is public. One
+    session at a time is in memory."""
     names = _checked_names(results)
     with _writing(out):
         _refuse_foreign_folder(out)
@@ -51,7 +52,7 @@ def write_site(results: Path, out: Path, questions: Mapping[str, str]) -> Writte
         try:
             session = load_session(results / name)
             reduced = site_session(name, f"{_SESSIONS}/{quote(os.fsencode(name))}.html", session)
-            page = render_page(results / name, session, site=session_links(reduced, questions))
+            page = render_page(results / name, session, site=session_links(reduced, questions, is_public=is_public))
         except RecoveryError as error:
             left_out.append(f"{name} is left out: {error.message}")
             continue
@@ -61,7 +62,7 @@ def write_site(results: Path, out: Path, questions: Mapping[str, str]) -> Writte
     if not found:
         raise RecoveryError(f"no session in {results} can be read", left_out[0])
     ordered = tuple(sorted(found, key=lambda session: (session.started_at, session.name)))
-    site = Site(ordered, questions, {}, tuple(left_out))
+    site = Site(ordered, questions, {}, tuple(left_out), is_public)
     quoted = {site.with_most_runs(page).name for page in site.asked}
     site = replace(site, charts={name: main_charts(load_session(results / name)) for name in quoted})
     with _writing(out):
