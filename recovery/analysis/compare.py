@@ -192,7 +192,7 @@ def _confounded_by(
     for side, further in zip(sides, earlier, strict=True):
         measured = [found.session for found in side if found.summary.mean is not None]
         hosts.append({session.host_id for session in measured})
-        starts = [one.started_at for one in (*measured, *further)]
+        starts = [session.started_at for session in measured] + [one.started_at for one in further]
         days.append({time.date() for text in starts if (time := time_of(text)) is not None})
     if None not in hosts[0] | hosts[1] and not hosts[0] & hosts[1]:
         return "host" if all(is_same_host(one, other) is False for one in hosts[0] for other in hosts[1]) else ""

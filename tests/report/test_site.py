@@ -350,6 +350,8 @@ def test_the_figures_can_be_taken_as_csv_and_json(site: Path, results: Path) -> 
     (cold,) = (row for row in stored["results"] if (row["session"], row["cache"]) == ("2026-11-26-5.7.22", "cold"))
     (summary,) = (one for one in summarise(session) if one.variant == "cold")
     assert (cold["server"], cold["tables"], cold["unit"], cold["runs"]) == ("5.7.22", 200_000, "s", 5)
+    assert summary.mean is not None
+    assert summary.interval is not None
     assert (cold["mean"], cold["low"]) == (summary.mean, summary.mean - summary.interval)
     for name in ("index.html", "question-crash-recovery.html"):
         assert '<a href="results.csv">results.csv</a>, <a href="results.json">' in section_of(site / name, "results")
