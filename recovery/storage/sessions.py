@@ -122,11 +122,11 @@ def find_session(results: Path, name: str | None) -> Path:
         raise UsageError(f"there is no session '{name}' in {results}", _known_sessions(results, name))
     if (results / LATEST_LINK / REPORT_FILE).is_file():
         return (results / LATEST_LINK).resolve()
-    # A copied results folder may have lost the link `latest`; the names sort by time.
-    names = session_names(results)
+    # A copied results folder may have lost the link `latest`.
+    names = newest_first(results)
     if not names:
         raise UsageError(f"there is no session in {results} yet", "measure something first: `recovery cold-recovery`")
-    return (results / names[-1]).resolve()
+    return (results / names[0]).resolve()
 
 
 def find_sessions(results: Path, names: str) -> list[Path]:

@@ -34,7 +34,7 @@ from recovery.cli.main import run
 from recovery.model import Run, Session, Verdict
 from recovery.report.compare import comparison_answer, comparison_tables
 from recovery.report.json_report import to_json
-from recovery.storage.sessions import REPORT_FILE
+from recovery.storage.sessions import REPORT_FILE, find_session
 
 ENVIRONMENT: dict[str, str | int | float | bool | None] = {"memory_bytes": 1, "load_1m": 0.5, "inodes_free": 1}
 STEADY = (10.0, 10.1, 9.9, 10.05, 9.95)
@@ -475,6 +475,7 @@ def test_the_two_newest_are_those_that_started_last_whatever_their_folders_are_c
     said = capsys.readouterr().out
     assert "first: before: " in said
     assert "second: after: " in said
+    assert find_session(tmp_path, None).name == "damaged", "the newest of all, without a link to it"
 
 
 EACH = (1, 2, 3, 4, 5)
