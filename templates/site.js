@@ -1,5 +1,5 @@
 // Lets a reader sort and filter the table of each section that names the columns to filter by. Without a script all rows
-// are shown, the newest session first.
+// are shown, those with the most tables first. What is chosen is in the address, such as #results&server=5.7.22&cache=cold.
 for (const section of document.querySelectorAll("[data-filters]")) {
   const table = section.querySelector("table");
   const body = table.tBodies[0];
@@ -28,7 +28,7 @@ for (const section of document.querySelectorAll("[data-filters]")) {
   const filters = section.dataset.filters.split(",").map((name) => {
     const column = names.indexOf(name);
     const values = [...new Set(rows.map((row) => text(row, column)))].sort(inWords.compare);
-    return { column, control: select(name, [["all", ""], ...values.map((value) => [value, value])]) };
+    return { name, column, control: select(name, [["all", ""], ...values.map((value) => [value, value])]) };
   });
   const filter = () => {
     for (const row of rows) {
@@ -37,12 +37,25 @@ for (const section of document.querySelectorAll("[data-filters]")) {
     const shown = rows.filter((row) => !row.hidden).length;
     status.textContent = `${shown} of ${rows.length} rows`;
   };
+  const chosen = () => new URLSearchParams(filters.flatMap(({ name, control }) => (control.value ? [[name, control.value]] : [])));
+  const address = () => [section.id, ...(chosen().size ? [chosen()] : [])].join("&");
+  const choose = () => {
+    const [id, ...values] = location.hash.slice(1).split("&");
+    if (id !== section.id) return;
+    const given = new URLSearchParams(values.join("&"));
+    filters.forEach(({ name, control }) => {
+      control.value = given.get(name) ?? "";
+      if (control.selectedIndex < 0) control.value = ""; // a value that no row has
+    });
+    filter();
+    section.scrollIntoView();
+  };
 
-  const by = select("sort by", [["date", "-1"], ...names.map((name, column) => [name, column])]);
+  const by = select("sort by", names.map((name, column) => [name, column]));
   const order = labelled("order", document.createElement("button"));
   order.type = "button";
   const sort = (column, descending) => {
-    const isNumber = column >= 0 && headers[column].classList.contains("number");
+    const isNumber = headers[column].classList.contains("number");
     const compare = (one, other) => {
       if (!isNumber) return inWords.compare(text(one, column), text(other, column));
       const [low, high] = [number(one, column), number(other, column)];
@@ -50,8 +63,7 @@ for (const section of document.querySelectorAll("[data-filters]")) {
       if (isNaN(low) || isNaN(high)) return (isNaN(low) - isNaN(high)) * (descending ? -1 : 1);
       return low - high;
     };
-    const sorted = column < 0 ? [...rows] : [...rows].sort((one, other) => compare(one, other) * (descending ? -1 : 1));
-    body.append(...(column < 0 && !descending ? sorted.reverse() : sorted));
+    body.append(...[...rows].sort((one, other) => compare(one, other) * (descending ? -1 : 1)));
     headers.forEach((header, place) => {
       if (place === column) header.setAttribute("aria-sort", descending ? "descending" : "ascending");
       else header.removeAttribute("aria-sort");
@@ -68,11 +80,18 @@ for (const section of document.querySelectorAll("[data-filters]")) {
     button.addEventListener("click", () => sort(column, header.getAttribute("aria-sort") === "ascending"));
     header.replaceChildren(button);
   });
-  filters.forEach(({ control }) => control.addEventListener("change", filter));
-  by.addEventListener("change", () => sort(Number(by.value), Number(by.value) < 0)); // of dates the newest first
+  filters.forEach(({ control }) =>
+    control.addEventListener("change", () => {
+      filter();
+      history.replaceState(null, "", `#${address()}`);
+    }),
+  );
+  addEventListener("hashchange", choose);
+  by.addEventListener("change", () => sort(Number(by.value), names[by.value] === "date")); // the newest first
   order.addEventListener("click", () => sort(Number(by.value), !isDescending()));
   bar.append(status);
   (table.closest(".scroll") ?? table).before(bar);
-  sort(-1, true);
+  sort(names.indexOf("tables"), true);
   filter();
+  choose();
 }

@@ -93,8 +93,27 @@ Side = Sequence[Session]
 
 
 def compare(first: Side, second: Side, others: Iterable[SessionCell] = ()) -> Comparison:
-    """Compares two sides. `others` are results of further sessions, of any host and design."""
-    return Comparison(tuple(_pairs(first, second, tuple(others))), differences((*first, *second)))
+    """Compares two sides, without traced runs if only some were traced. `others` are results of further sessions, of
+    any host and design."""
+    sides = (first, second)
+    if are_partly_traced((*first, *second)):
+        sides = tuple(map(_without_traced_runs, first)), tuple(map(_without_traced_runs, second))
+    return Comparison(tuple(_pairs(*sides, tuple(others))), differences((*first, *second)))
+
+
+def are_partly_traced(sessions: Iterable[Session]) -> bool:
+    """Returns whether some runs that count were traced, which made them slower, and others were not. Only sessions of
+    older versions have such runs."""
+    return len({run.is_traced for session in sessions for run in session.runs if run.verdict is Verdict.MEASURED}) > 1
+
+
+def _without_traced_runs(session: Session) -> Session:
+    """Returns the session without traced runs that count, and then without the earlier sessions, which were traced,
+    too."""
+    if not session.has_traced_times:
+        return session
+    runs = tuple(run for run in session.runs if not (run.verdict is Verdict.MEASURED and run.is_traced))
+    return replace(session, runs=runs, earlier=())
 
 
 def differences(sessions: Sequence[Session]) -> tuple[Difference, ...]:
@@ -171,8 +190,9 @@ def _confounded_by(
     Sessions of one day are more alike than those of two: back to back they show too small a spread."""
     hosts, days = list[set[str | None]](), list[set[date]]()
     for side, further in zip(sides, earlier, strict=True):
-        hosts.append({found.session.host_id for found in side})
-        starts = [found.session.started_at for found in side] + [one.started_at for one in further]
+        measured = [found.session for found in side if found.summary.mean is not None]
+        hosts.append({session.host_id for session in measured})
+        starts = [session.started_at for session in measured] + [one.started_at for one in further]
         days.append({time.date() for text in starts if (time := time_of(text)) is not None})
     if None not in hosts[0] | hosts[1] and not hosts[0] & hosts[1]:
         return "host" if all(is_same_host(one, other) is False for one in hosts[0] for other in hosts[1]) else ""
@@ -192,7 +212,8 @@ def _earlier_of_both(
     if min(map(len, means)) >= MIN_SESSIONS or min(map(min, filter(None, means)), default=0.0) <= 0:
         return (), ()
     taken = {(found.session.host_id, found.session.started_at) for found in (*first, *second)}
-    is_same = {found.design for found in second} <= {found.design for found in first if found.design is not None}
+    designs = [{found.design for found in side if found.summary.mean is not None} for side in (first, second)]
+    is_same = designs[1] <= designs[0] - {None}
     sides = []
     for side in ((*first, *second) if is_same else first, second):
         known = {key: session for key, session in _earlier(side, others).items() if key not in taken}

@@ -1001,14 +1001,15 @@ def _of_part(session: CombinedSession, part: Part, number: int) -> Iterator[Find
         yield from (replace(finding, about=f"{finding.about}, session {number}") for finding in found)
         return
     names = {
-        _cell_name(part.session, (version, variant)): _cell_name(session, (version, host_variant(part.host, variant)))
+        cell_name(part.session, (version, variant)): cell_name(session, (version, host_variant(part.host, variant)))
         for version, variant in measured_runs_by_cell(part.session)
     }
     for finding in findings_of_each_cell(part.session):
         yield replace(finding, about=names.get(finding.about, f"{part.host}: {finding.about}"))
 
 
-def _cell_name(session: Session, cell: Cell) -> str:
+def cell_name(session: Session, cell: Cell) -> str:
+    """Returns what a finding about a cell is about."""
     version, variant = cell
     return f"{version} {cell_words(session, variant)}"
 
@@ -1018,7 +1019,7 @@ def doubts_by_cell(session: Session) -> dict[Cell, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
     for finding in findings_of_each_cell(session):
         found.setdefault(finding.about, []).append(finding.text)
-    cells = {cell: _cell_name(session, cell) for cell in measured_runs_by_cell(session)}
+    cells = {cell: cell_name(session, cell) for cell in measured_runs_by_cell(session)}
     return {cell: tuple(found[name]) for cell, name in cells.items() if name in found}
 
 

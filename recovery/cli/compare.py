@@ -5,12 +5,13 @@ With a limit (--fail-over) a team can use it to check a new image."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from recovery.analysis.compare import Comparison, Pair, compare, incomplete_reason, judge_pairs
+from recovery.analysis.compare import Comparison, Pair, are_partly_traced, compare, incomplete_reason, judge_pairs
 from recovery.analysis.statistics import MIN_SESSIONS
 from recovery.cli.completion import complete_session
 from recovery.cli.options import table_option
@@ -24,7 +25,7 @@ from recovery.report.compare import DAYS_NEED, ZERO_NEEDS, comparison_answer, co
 from recovery.report.console import ReportConsole, print_tables
 from recovery.report.fmt import count_text
 from recovery.storage.earlier import other_sessions
-from recovery.storage.sessions import find_sessions, load_session, session_names
+from recovery.storage.sessions import find_sessions, load_session, newest_first
 
 FORMAT = 2
 
@@ -52,6 +53,11 @@ def compare_command(
     others = other_sessions(results, (*one, *other), without=(*folders[0], *folders[1]))
     found = compare(one, other, others.cells)
     compared = [pair for pair in found.pairs if pair.is_known]
+    if found.pairs and not compared and are_partly_traced((*one, *other)):
+        raise UsageError(
+            f"{first} and {second} are not comparable: all starts of only one were traced, and so longer",
+            "measure it again: since then TRACE=1 takes a run of its own",
+        )
     if not compared:
         raise UsageError(
             f"{first} and {second} have nothing in common: {_contents_text(one[0])}; {_contents_text(other[0])}",
@@ -68,11 +74,12 @@ def compare_command(
 
 
 def _newest_two(results: Path) -> tuple[str, str]:
-    """Returns the names of the two newest finished sessions, the older one first."""
+    """Returns the names of the two newest finished sessions, the older one first. Damaged ones are skipped."""
     found: list[str] = []
-    for name in reversed(session_names(results)):
-        if load_session(results / name).status == Status.FINISHED:
-            found.append(name)
+    for name in newest_first(results):
+        with suppress(RecoveryError):
+            if load_session(results / name).status == Status.FINISHED:
+                found.append(name)
         if len(found) == 2:
             return found[1], found[0]
     raise UsageError(f"{results} has fewer than two finished sessions", "measure again, or name two folders")
@@ -83,12 +90,6 @@ def _check_sides(names: tuple[str, str], sides: tuple[list[Session], list[Sessio
     if on_both:
         raise UsageError(f"{min(on_both).name} is on both sides", "name each session on one side")
     (first, second), (one, other) = names, sides
-    traced = {session.has_traced_times for session in (*one, *other)}
-    if len(traced) > 1:
-        raise UsageError(
-            f"{first} and {second} are not comparable: the starts of only one were traced, and so longer",
-            "measure it again: since then TRACE=1 takes a run of its own",
-        )
     for session in (*one, *other):
         if session.metric != one[0].metric:
             raise UsageError(

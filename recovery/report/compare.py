@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from recovery.analysis.basis import is_same_host
-from recovery.analysis.compare import Comparison, Pair, Side
+from recovery.analysis.compare import Comparison, Pair, Side, are_partly_traced
 from recovery.analysis.host_figures import waiting_cells
 from recovery.analysis.statistics import MIN_SESSIONS
 from recovery.analysis.summary import Summary
@@ -32,6 +32,7 @@ def comparison_answer(
     if len(found.pairs) > _MAX_SENTENCES:
         lines.append(f"and {len(found.pairs) - _MAX_SENTENCES} more in the table.")
     lines += _lacking_sessions(found.pairs)
+    lines += _left_out(sides, names)
     lines += _hosts(sides)
     checksums = []
     for word, side, called in zip(("first", "second"), sides, names, strict=True):
@@ -40,6 +41,14 @@ def comparison_answer(
     if checksums[0] == checksums[1] and len(checksums[0]) == 1 and None not in checksums[0]:
         lines.append("Both sides are the same binary: what differs is the settings or the host.")
     return lines
+
+
+def _left_out(sides: tuple[Side, Side], names: tuple[Sequence[str], Sequence[str]]) -> Iterator[str]:
+    """Yields whose runs are left out because they were traced."""
+    if are_partly_traced(session for side in sides for session in side):
+        named = zip((*names[0], *names[1]), (*sides[0], *sides[1]), strict=True)
+        traced = ", ".join(name for name, session in named if session.has_traced_times)
+        yield f"Traced runs are left out, because tracing made them longer: {traced}."
 
 
 def _hosts(sides: tuple[Side, Side]) -> Iterator[str]:

@@ -23,7 +23,7 @@ from recovery.analysis.summary import is_compared
 from recovery.model import EXTRA_RUN_WORDS, Session, Status, Table, Verdict
 from recovery.report import fmt
 from recovery.report.settings_tables import findings_line
-from recovery.report.summary_text import advice_of, answers
+from recovery.report.summary_text import advice_of, answers, slowest_flavor
 from recovery.report.tables import heading, status_line, terminal_tables
 
 _MIN_WIDTH = 60
@@ -138,8 +138,8 @@ def fitted(paragraphs: Sequence[str], warning: Sequence[str], width: int, count:
 
 def _next_commands(session: Session, folder: Path) -> str:
     """Returns the next commands. They name the folder of a session that is not in `results` here."""
-    products = dict.fromkeys(run.flavor for run in session.runs)
-    only = f" --for {next(iter(products))}" if len(products) > 1 else ""
+    flavors = dict.fromkeys(run.flavor for run in session.runs)
+    only = f" --for {slowest_flavor(session) or next(iter(flavors))}" if len(flavors) > 1 else ""
     here = Path("results").absolute()
     named = "" if folder.absolute().parent == here else f" {shlex.quote(short_path(folder))}"
     program = program_name()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from enum import Enum
 
@@ -40,10 +40,15 @@ def render_csv(session: Session) -> str:
     ]
     empty = (*_cells(_EMPTY_RUN, phases), *_load_cells(session, _EMPTY_RUN, measures))
     columns = dict((("session", None), *empty) if isinstance(session, CombinedSession) else empty)
+    return csv_text(tuple(columns), [tuple(row.values()) for row in rows])
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
+    """Returns a header line and these rows as CSV, in which a spreadsheet finds no formula."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow([_safe_cell(name) for name in columns])
-    writer.writerows([_safe_cell(cell) for cell in row.values()] for row in rows)
+    writer.writerows([_safe_cell(cell) for cell in row] for row in rows)
     return text.getvalue()
 
 

@@ -125,6 +125,11 @@ def host_line(session: Session) -> Iterator[str]:
         yield f"This host: {'; '.join(words)}."
 
 
+def reads_words(session: Session) -> str:
+    """Returns the reads a second of the session's storage, without a limit; empty if they are not known."""
+    return _reads({name: fmt.two_digits(figure.median) for name, figure in host_figures(session).items()})
+
+
 def _reads(figures: Mapping[str, str]) -> str:
     """Returns the reads a second of a host: `21,000 reads/s by one thread, 94,000 by 16`."""
     by = {READS: "one thread", READS_16: "16"} if READS in figures else {READS_16: "16 threads"}
@@ -157,8 +162,7 @@ def _speed(session: Session) -> str:
         return f"limited to {limits.read_iops:,} reads/s"
     if limits.read_bps:
         return f"limited to {fmt.size(limits.read_bps)}/s"
-    figures = host_figures(session)
-    return _reads({name: fmt.two_digits(figure.median) for name, figure in figures.items()})
+    return reads_words(session)
 
 
 def storage_note(session: Session, pairs: Iterable[tuple[Cell, Cell]]) -> tuple[str, ...]:

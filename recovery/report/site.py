@@ -18,6 +18,7 @@ from recovery.model import Session
 from recovery.report.html.page import GENERATOR
 from recovery.report.html.parts import Part
 from recovery.report.html.site_pages import (
+    CSV_FILE,
     INDEX,
     Site,
     SiteSession,
@@ -33,6 +34,8 @@ _SESSIONS = "sessions"
 """Folder of the sessions' own pages."""
 _HEAD_BYTES = 4096
 """What a page begins with has its generator."""
+_CSV_BEGIN = b"session,server,cache,tables,"
+"""Of the data as CSV, which has no generator."""
 _MAX_NAME_BYTES = 200
 _REPLACED_HINT = "name another folder with --out, or remove the file, such as one of an earlier version of this tool"
 _MAX_RUNS = 2_000
@@ -61,10 +64,16 @@ NOTHING_REDUCED = Sharing(lambda name, session: (name, session), lambda folded: 
 
 
 def write_site(
-    results: Path, out: Path, questions: Mapping[str, str], sharing: Sharing = NOTHING_REDUCED
+    results: Path,
+    out: Path,
+    questions: Mapping[str, str],
+    sharing: Sharing = NOTHING_REDUCED,
+    *,
+    is_public: bool = False,
 ) -> WrittenSite:
     """Writes the pages of all sessions in a results folder. `questions` has the question of each experiment, in the
-    order in which they are shown. One session at a time is in memory."""
+    order in which they are shown. Search engines are asked not to list the pages, unless the site is public. One
+    session at a time is in memory."""
     names = _checked_names(results)
     with _writing(out):
         _refuse_foreign_page(out / INDEX)
@@ -81,7 +90,7 @@ def write_site(
             # The id of the host tells sessions of one host from others, and is not shown.
             with_host = replace(shared, environment={**shared.environment, "host_id": session.host_id})
             reduced = site_session(shown, f"{_SESSIONS}/{quote(os.fsencode(shown))}.html", with_host)
-            links = session_links(reduced, questions)
+            links = session_links(reduced, questions, is_public=is_public)
             page = render_page(results / name, shared, site=links, stored=session, shared_stacks=sharing.stacks)
         except RecoveryError as error:
             left_out.append(f"{name} is left out: {error.message.replace(f'{results / name}/', '')}")
@@ -95,7 +104,7 @@ def write_site(
     if not found:
         raise RecoveryError(f"no session in {results} can be read", left_out[0])
     ordered = tuple(sorted(found, key=lambda session: (session.started_at, session.name)))
-    site = Site(ordered, questions, {}, tuple(map(sharing.text, left_out)))
+    site = Site(ordered, questions, {}, tuple(map(sharing.text, left_out)), is_public)
     quoted = {site.with_most_runs(page).name for page in site.asked}
 
     def charts_of(name: str) -> tuple[Part, ...]:
@@ -153,7 +162,8 @@ def _refuse_foreign_page(path: Path) -> None:
     """Raises UsageError if the file is there and is not a page that this tool wrote."""
     try:
         with open_descriptor(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK) as file:
-            is_own = stat.S_ISREG(os.fstat(file).st_mode) and GENERATOR.encode() in os.read(file, _HEAD_BYTES)
+            head = os.read(file, _HEAD_BYTES) if stat.S_ISREG(os.fstat(file).st_mode) else b""
+            is_own = GENERATOR.encode() in head or (path.name == CSV_FILE and head.startswith(_CSV_BEGIN))
     except FileNotFoundError:
         return
     except OSError:  # a link, a socket, or a file that cannot be read

@@ -667,6 +667,12 @@ def slowest_start(session: Session, found: Iterable[Summary]) -> Summary | None:
     return max(cold, key=lambda summary: summary.mean or 0.0, default=None)
 
 
+def slowest_flavor(session: Session) -> str | None:
+    """Returns the flavor of the server with the slowest start, as its runs have it; None if no start was measured."""
+    slow = slowest_start(session, summarise(session)) if session.has_caches else None
+    return None if slow is None else next(run.flavor for run in session.runs if run.version == slow.version)
+
+
 def _reads_per_table(session: Session, runs: Sequence[Run]) -> Iterator[str]:
     tables = mean(run.contents.tables_found for run in runs)
     size, requests = mean(run.metrics.get("read_bytes") for run in runs), own_read_requests(session, runs)

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 
 from recovery.analysis.opened_files import FAILS, OPENS_ONLY, claim_verdict, traced_runs
 from recovery.analysis.statistics import MIN_RUNS
-from recovery.analysis.summary import Summary, measured_runs_by_cell, summarise, variant_ratios
-from recovery.errors import UsageError
+from recovery.analysis.summary import Summary, is_compared, measured_runs_by_cell, summarise, variant_ratios
+from recovery.errors import RecoveryError, UsageError
 from recovery.model import TABLES_AXIS, Run, Session, can, parse_version
 from recovery.report.summary_text import (
     compare_ends,
     effect_size,
     seconds_with_digits,
     settings_axis,
+    slowest_start,
 )
 from recovery.sharing.stored_options import named_settings
 
@@ -28,7 +29,43 @@ class Finding:
     verb: str = ""
     """What a start does with files against the documentation: `reads` or `opens`; empty if it is about seconds."""
     compared: tuple[Summary, ...] = ()
-    """The cells whose difference it is about: builds of one release, or named settings."""
+    """The cells that it compares: builds of one release, named settings, or versions that are alike."""
+    differ: bool | None = None
+    """Whether these, or the versions, differ significantly; None with too few runs, and if nothing is compared."""
+
+
+def find_difference(session: Session) -> tuple[Summary | None, Finding]:
+    """Returns the start that the report of this session is about, and what it is about: the slowest start, or the
+    slowest of another variant if only that differs; no start if none was timed.
+
+    Raises RecoveryError if all that was compared is alike, or has too few runs."""
+    if not session.has_caches:
+        if _are_loads_alike(session):
+            raise _no_difference(f"{session.title}: no significant difference", "measure longer (SECONDS=), or")
+        return None, find(session, None)
+    summaries = summarise(session)
+    slow = slowest_start(session, summaries)
+    finding = find(session, slow)
+    if finding.differ or not finding.compared:
+        return slow, finding
+    for variant in session.variant_names:
+        other = slowest_start(session, [one for one in summaries if one.variant == variant])
+        if other is not None and (found := find(session, other)).differ:
+            return other, found
+    raise _no_difference(finding.synopsis, "record with TRACE=1 which files a start opens, or")
+
+
+def _no_difference(synopsis: str, remedy: str) -> RecoveryError:
+    return RecoveryError(f"there is nothing to report: {synopsis}", f"{remedy} measure with more RUNS=")
+
+
+def _are_loads_alike(session: Session) -> bool:
+    """Returns whether loads were compared, with enough runs, and none differs significantly."""
+    if not is_compared(session):
+        return False
+    compared = [*summarise(session), *(ratio for axis in session.axes for ratio in variant_ratios(session, axis))]
+    verdicts = {one.significant for one in compared}
+    return False in verdicts and True not in verdicts
 
 
 def find(session: Session, slow: Summary | None) -> Finding:
@@ -52,7 +89,9 @@ def find(session: Session, slow: Summary | None) -> Finding:
     variant = (session.cache_of(slow.variant) if of_tables else None) or slow.variant
     tables = f" with {run.contents.tables_found:,} tables" if run and run.contents.tables_found else ""
     version = f" ({without_build(slow.version)})" if len(session.versions) > 1 else ""
-    return Finding(f"{session.title} takes {seconds_with_digits(slow.mean or 0.0)} {variant}{tables}{version}")
+    synopsis = f"{session.title} takes {seconds_with_digits(slow.mean or 0.0)} {variant}{tables}{version}"
+    cells = _versions_beside(session, slow)
+    return Finding(synopsis, differ=compare_ends(session, cells).differ if len(cells) > 1 else None)
 
 
 def slowest_run(session: Session, slow: Summary | None) -> Run | None:
@@ -118,10 +157,15 @@ def _compared_builds(session: Session, slow: Summary) -> Finding | None:
 
 def _alike_versions(session: Session, slow: Summary) -> Finding | None:
     """Returns what a report says of versions that do not differ significantly; None if they do, or are not compared."""
-    cells = [cell for cell in summarise(session) if cell.count and cell.variant == slow.variant]
+    cells = _versions_beside(session, slow)
     if len(cells) < 2 or compare_ends(session, cells).differ is not False:
         return None
     return _comparison(session, cells, {(cell.version, cell.variant): cell.version for cell in cells}, differ=False)
+
+
+def _versions_beside(session: Session, slow: Summary) -> list[Summary]:
+    """Returns the measured cells of all versions in the variant of this start."""
+    return [cell for cell in summarise(session) if cell.count and cell.variant == slow.variant]
 
 
 def _compared_settings(session: Session, slow: Summary) -> Finding | None:
@@ -166,5 +210,6 @@ def _comparison(
     elif differ is None:
         text = f": {' and '.join(called)} are not compared, {MIN_RUNS} runs of each are needed"
     else:
-        text = f": no significant difference between {' and '.join(called)}, {cache}"
-    return Finding(f"{session.title}{text}{f' ({about})' if about else ''}", compared=(first, *others))
+        *others_called, last = called
+        text = f": no significant difference between {', '.join(others_called)} and {last}, {cache}"
+    return Finding(f"{session.title}{text}{f' ({about})' if about else ''}", compared=(first, *others), differ=differ)

@@ -5,6 +5,7 @@ Both are ASCII, and of about 40 lines: what is longer is in the archive. The ses
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,13 +22,14 @@ from recovery.analysis.summary import (
     per_table,
     summarise,
 )
-from recovery.analysis.warnings import findings
+from recovery.analysis.warnings import cell_name, findings_of_each_cell, merge_similar
 from recovery.metrics import metric
 from recovery.model import CallChain, Flavor, Run, Session, Table
+from recovery.model import Finding as Doubt
 from recovery.mysqld.error_log import EventKind, classify, milestone_of
 from recovery.mysqld.timestamps import parse_stamp
 from recovery.report import fmt
-from recovery.report.host_words import basis_words, scope, stronger_words
+from recovery.report.host_words import basis_words, reads_words, scope, stronger_words
 from recovery.report.stack_tables import MAX_SHOWN_FRAMES
 from recovery.report.summary_text import (
     answers,
@@ -36,10 +38,11 @@ from recovery.report.summary_text import (
     seconds_with_digits,
 )
 from recovery.report.text import WIDTH, command_lines, paragraph, render_table
-from recovery.sharing.bug_finding import Finding, build_name, find, slowest_run, touched_files, without_build
+from recovery.sharing.bug_finding import Finding, build_name, slowest_run, touched_files, without_build
 
 _MAX_LOG_LINES = 6
-_MAX_WARNINGS = 1
+_MAX_WARNINGS = 3
+"""Most warnings that are shown, each of another kind."""
 _MIN_STACK_SAMPLES = 5
 """A stack of a phase with fewer samples shows nothing."""
 _FIXED_IN_MARIADB = "https://jira.mariadb.org/browse/MDEV-32027"
@@ -69,6 +72,7 @@ def render_bug_report(
     session: Session,
     product: Flavor,
     slow: Summary | None,
+    finding: Finding,
     *,
     script: str | None,
     log: LogLines | None,
@@ -76,10 +80,9 @@ def render_bug_report(
 ) -> str:
     """Returns the text for the bug tracker of this product, which ends with a newline.
 
-    `slow` is the slowest start, and None if the session measured something else; `script` the name of the script that
-    repeats the test, and `log` that of the slowest start, both None if there is none; `compared` is the time of another
-    product's server, in words."""
-    finding = find(session, slow)
+    `slow` is the start that the `finding` is about, None if the session measured something else; `script` the name of
+    the script that repeats the test, and `log` that of the slowest start, both None if there is none; `compared` is the
+    time of another product's server, in words."""
     fields = dict(_fields(session, product, finding))
     sections = [section for section in _sections(session, product, slow, finding, script, log, compared) if section[1]]
     lines = _plain(fields, sections) if product is Flavor.MYSQL else _jira(fields, sections)
@@ -152,21 +155,11 @@ def _storage(session: Session) -> str:
     known = session.environment
     model = f" ({known['device_model']})" if known.get("device_model") else ""
     where = f"{known.get('filesystem') or 'a file system'} on {known.get('device') or 'an unknown device'}{model}"
-    speeds = [
-        f"{known[f'probe_4k_{threads}_iops']:,} by {threads} thread{'s' if threads > 1 else ''}"
-        for threads in (1, 16)
-        if isinstance(known.get(f"probe_4k_{threads}_iops"), int)
-    ]
     given = (
         (name, session.settings.get(name)) for name in ("read_iops", "read_bps", "memory_bytes", "cpus", "cpu_set")
     )
     limits = ", ".join(" ".join(fmt.fact_row(name, value)) for name, value in given if value)
-    parts = (
-        where,
-        f"4 KiB reads a second: {', '.join(speeds)}" if speeds else "",
-        f"limits: {limits}" if limits else "",
-    )
-    return "; ".join(part for part in parts if part)
+    return "; ".join(filter(None, (where, reads_words(session), f"limits: {limits}" if limits else "")))
 
 
 # --- Sections
@@ -203,7 +196,7 @@ def _sections(
     stack = _sampled_stack(session, slow)
     if stack is not None:
         yield _stack_section(*stack)
-    yield "Limits of this measurement", tuple(_limits(session))
+    yield "Limits of this measurement", tuple(_limits(session, finding, slow))
     logs = [log.path] if run is not None and log is not None else []
     stacks = [stack[1].stacks.file] if stack is not None and stack[1].stacks.file else []
     attached = ", ".join((*filter(None, (script, *logs, *stacks)), "report.txt, report.json"))
@@ -334,8 +327,8 @@ def _stack_section(chain: CallChain, run: Run) -> Section:
     return heading, (tuple(paragraph(_frames(chain))),)
 
 
-def _limits(session: Session) -> Iterator[str]:
-    """Yields how exact the figures are, and the most important warnings about them."""
+def _limits(session: Session, finding: Finding, slow: Summary | None) -> Iterator[str]:
+    """Yields how exact the figures are, and the warnings: first those that doubt what the report is about."""
     parts = [f"means with 95 % intervals {scope(session)}, by Student's t, from 3 runs on"]
     if session.has_traced_times:
         parts.append("opens and reads were traced, which makes starts longer")
@@ -344,10 +337,27 @@ def _limits(session: Session) -> Iterator[str]:
     text = "; ".join(parts)
     basis = (_basis(session),) if is_compared(session) else ()
     yield " ".join((f"{text[:1].upper()}{text[1:]}.", *basis))
-    found = findings(session)
-    yield from (f"Warning, {finding.about}: {finding.text}" for finding in found[:_MAX_WARNINGS])
-    if len(found) > _MAX_WARNINGS:
-        yield f"report.txt has {fmt.count_text(len(found) - _MAX_WARNINGS, 'more warning')}."
+    found = tuple(_warnings(session, finding, slow))
+    first_of_kind: dict[str, Doubt] = {}
+    for warning in found:
+        first_of_kind.setdefault(warning.kind, warning)
+    shown = list(first_of_kind.values())[:_MAX_WARNINGS]
+    yield from (f"Warning, {warning.about}: {warning.text}" for warning in shown)
+    if more := Counter(warning.kind.replace("-", " ") for warning in found if warning not in shown):
+        kinds = (f"{kind} ({count})" if count > 1 else kind for kind, count in more.items())
+        yield f"Further warnings, in report.txt: {', '.join(kinds)}."
+
+
+def _warnings(session: Session, finding: Finding, slow: Summary | None) -> Iterator[Doubt]:
+    """Yields all warnings: first those about the cells that the report is about and about the whole session, then those
+    about other cells."""
+    about = {
+        cell_name(session, (cell.version, cell.variant)) for cell in (*((slow,) if slow else ()), *finding.compared)
+    }
+    others = {cell_name(session, cell) for cell in measured_runs_by_cell(session)} - about if slow else set()
+    found = findings_of_each_cell(session)
+    yield from merge_similar(one for one in found if one.about not in others)
+    yield from merge_similar(one for one in found if one.about in others)
 
 
 def _basis(session: Session) -> str:

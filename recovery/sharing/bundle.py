@@ -31,11 +31,11 @@ from recovery.linux import cleanup, locks
 from recovery.linux.files import find_replaceable, open_folder, replace_in
 from recovery.model import Flavor, Run, Session, parse_version
 from recovery.report.json_report import to_json
-from recovery.report.summary_text import mean_text, slowest_start
+from recovery.report.summary_text import mean_text, slowest_flavor
 from recovery.report.tables import setup_tables
 from recovery.report.text import render_table
 from recovery.report.write import write_reports
-from recovery.sharing.bug_finding import find, slowest_run
+from recovery.sharing.bug_finding import find_difference, slowest_run
 from recovery.sharing.bug_report import LogLines, render_bug_report
 from recovery.sharing.masking import (
     PLACEHOLDER,
@@ -165,7 +165,10 @@ def choose_product(session: Session, product: str | None) -> Flavor:
         return next(iter(found))
     if product not in found:
         what = "has servers of several products" if product is None else f"has no server of {product}"
-        raise UsageError(f"the session {what}", f"choose with {' or '.join(f'--for {name}' for name in found)}")
+        slow = slowest_flavor(session)
+        ranked = sorted(found, key=lambda name: name != slow)
+        named = [f"--for {name}{', of the slowest start,' if name == slow else ''}" for name in ranked]
+        raise UsageError(f"the session {what}", f"choose with {' or '.join(named)}")
     return Flavor(product)
 
 
@@ -347,8 +350,8 @@ def _bundle_session(
         for server, file in _options_file_names(kept).items()
     }
     files["host.txt"] = "\n\n".join(map(render_table, setup_tables(kept))).encode() + b"\n"
-    slow = slowest_start(kept, summarise(kept)) if kept.has_caches else None
-    script = repro_script(kept, name, slow, find(kept, slow)) if slow is not None else None
+    slow, finding = find_difference(kept)
+    script = repro_script(kept, name, slow, finding) if slow is not None else None
     if script is not None:
         files[REPRO_SCRIPT] = script.encode()
     run = slowest_run(kept, slow)
@@ -357,6 +360,7 @@ def _bundle_session(
         kept,
         flavor,
         slow,
+        finding,
         script=script and REPRO_SCRIPT,
         log=LogLines(log_path, files[log_path].decode()) if log_path in files else None,
         compared=None if slow is None else _other_product(reduced.session, kept, slow),

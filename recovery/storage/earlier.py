@@ -13,14 +13,12 @@ from recovery.analysis.warm import rename_second_starts
 from recovery.errors import RecoveryError
 from recovery.linux.files import open_regular
 from recovery.model import Session
-from recovery.storage.sessions import REPORT_FILE, read_session, session_names
+from recovery.storage.sessions import HEAD_BYTES, REPORT_FILE, read_session, session_names
 
 _MAX_SESSIONS = 500
 _MAX_BYTES = 100 << 20
 """Most sessions that are read, the newest first, and most bytes of their reports: with more the end of a session would
 wait for it."""
-_HEAD_BYTES = 64 << 10
-"""Enough of a report for the facts about its host and its first settings. The runs, which are long, come after them."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ def head_has_any(report: Path, wanted: Sequence[Sequence[bytes]]) -> bool:
     """Returns whether the beginning of a report has all texts of one of these. To read all of it takes much longer."""
     try:
         with open_regular(report) as file:
-            head = file.read(_HEAD_BYTES)
+            head = file.read(HEAD_BYTES)
     except (RecoveryError, OSError):
         return False
     return any(all(text in head for text in texts) for texts in wanted)

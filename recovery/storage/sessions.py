@@ -6,6 +6,7 @@ the tool.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,12 +16,15 @@ from recovery.analysis.stacks import Folded, hottest_functions, parse_folded
 from recovery.analysis.warm import rename_second_starts
 from recovery.errors import HostUnfitError, RecoveryError, UsageError, did_you_mean
 from recovery.linux import locks
-from recovery.linux.files import open_folder, read_limited
+from recovery.linux.files import open_folder, open_regular, read_limited
 from recovery.linux.storage import RESULTS, WritableFolder, as_storage_error
 from recovery.model import Run, Session, Status, exceeded_limit
 from recovery.storage.format import read_report, read_run
 
 REPORT_FILE = "report.json"
+HEAD_BYTES = 64 << 10
+"""Enough of a report for the facts about its host and its first settings. The runs, which are long, come after them."""
+_STARTED_AT = re.compile(rb'^ *"started_at": "([^"]*)"', re.MULTILINE)
 _TEXT_REPORT = "report.txt"
 LATEST_LINK = "latest"
 STACKS_FOLDER = "stacks"
@@ -119,11 +123,11 @@ def find_session(results: Path, name: str | None, *, to_write: bool = False) -> 
         raise UsageError(f"there is no session '{name}' in {results}", _known_sessions(results, name))
     if (results / LATEST_LINK / REPORT_FILE).is_file():
         return _resolved(results / LATEST_LINK, to_write=to_write)
-    # A copied results folder may have lost the link `latest`; the names sort by time.
-    names = session_names(results)
+    # A copied results folder may have lost the link `latest`.
+    names = newest_first(results)
     if not names:
         raise UsageError(f"there is no session in {results} yet", "measure something first: `recovery cold-recovery`")
-    return (results / names[-1]).resolve()
+    return _resolved(results / names[0], to_write=to_write)
 
 
 def _resolved(folder: Path, *, to_write: bool) -> Path:
@@ -150,6 +154,21 @@ def find_sessions(results: Path, names: str, *, to_write: bool = False) -> list[
 def session_names(results: Path) -> list[str]:
     """Returns the names of all sessions in the results folder, the newest last."""
     return sorted(path.parent.name for path in results.glob(f"*/{REPORT_FILE}") if path.parent.name != LATEST_LINK)
+
+
+def newest_first(results: Path) -> list[str]:
+    """Returns the names of all sessions by the time at which they started, the newest first. Names sort by time, too,
+    unless folders were renamed."""
+
+    def started_at(name: str) -> tuple[bytes, str]:
+        try:
+            with open_regular(results / name / REPORT_FILE) as file:
+                found = _STARTED_AT.search(file.read(HEAD_BYTES))
+        except (RecoveryError, OSError):
+            found = None
+        return found[1] if found else b"", name
+
+    return sorted(session_names(results), key=started_at, reverse=True)
 
 
 def _known_sessions(results: Path, name: str) -> str:

@@ -34,7 +34,7 @@ from recovery.cli.main import run
 from recovery.model import Run, Session, Verdict
 from recovery.report.compare import comparison_answer, comparison_tables
 from recovery.report.json_report import to_json
-from recovery.storage.sessions import REPORT_FILE
+from recovery.storage.sessions import REPORT_FILE, find_session
 
 ENVIRONMENT: dict[str, str | int | float | bool | None] = {"memory_bytes": 1, "load_1m": 0.5, "inodes_free": 1}
 STEADY = (10.0, 10.1, 9.9, 10.05, 9.95)
@@ -453,18 +453,77 @@ def test_without_arguments_the_two_newest_finished_sessions_are_compared(
     assert "second: 20260103T000000Z-x" in said
 
 
-def test_a_traced_and_an_untraced_session_are_not_comparable(
+def with_traced(made: Session, *numbers: int) -> Session:
+    """As older versions traced the starts that count; since then they are not observed, whatever TRACE= says."""
+    runs = (with_parts(run, tablespaces_opened=9) if run.number in numbers else run for run in made.runs)
+    return replace(made, runs=tuple(runs))
+
+
+def stored_traced(folder: Path, name: str, times: tuple[float, ...], *numbers: int, version: str = "8.0.31") -> Path:
+    runs = with_traced(session({version: times}), *numbers).runs
+    return stored_in(folder, name, {version: times}, runs=runs)
+
+
+def test_the_two_newest_are_those_that_started_last_whatever_their_folders_are_called(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Older versions traced the starts that count. Since then they are not observed, whatever TRACE= says."""
-    one = stored_in(tmp_path, "a", {"8.0.31": STEADY})
-    other = stored_in(tmp_path, "b", {"8.0.31": STEADY}, settings={"trace": True})
-    assert run(["compare", str(one), str(other)]) == 0
-    runs = tuple(with_parts(each, tablespaces_opened=9) for each in session({"8.0.31": STEADY}).runs)
-    traced = stored_in(tmp_path, "c", {"8.0.31": STEADY}, settings={"trace": True}, runs=runs)
-    capsys.readouterr()
+    for day, name in enumerate(("zero", "before", "after"), start=1):
+        stored_in(tmp_path, name, {"8.0.31": STEADY}, started_at=f"2026-01-0{day}T00:00:00+00:00")
+    damaged = stored_in(tmp_path, "damaged", {"8.0.31": STEADY}, started_at="2026-01-04T00:00:00+00:00")
+    (damaged / REPORT_FILE).write_bytes((damaged / REPORT_FILE).read_bytes()[:-9])
+    assert run(["compare", "--results", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "first: before: " in said
+    assert "second: after: " in said
+    assert find_session(tmp_path, None).name == "damaged", "the newest of all, without a link to it"
+
+
+EACH = (1, 2, 3, 4, 5)
+
+
+def test_a_session_whose_starts_were_all_traced_is_compared_only_with_its_like(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, traced = stored_traced(tmp_path, "a", STEADY), stored_traced(tmp_path, "c", STEADY, *EACH)
     assert run(["compare", str(one), str(traced)]) == 2
-    assert "not comparable: the starts of only one were traced" in capsys.readouterr().err
+    assert "not comparable: all starts of only one were traced, and so longer" in capsys.readouterr().err
+    assert run(["compare", str(traced), str(stored_traced(tmp_path, "d", STEADY, *EACH))]) == 0
+    assert "Traced runs" not in capsys.readouterr().out
+
+
+def test_traced_starts_are_no_reason_where_nothing_could_be_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored_in(tmp_path, "a", {"5.6.24": STEADY, "5.7.22": STEADY})
+    stored_traced(tmp_path, "b", STEADY, *EACH)
+    assert run(["compare", "a", "b", "--results", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert "nothing in common" in said
+    assert "traced" not in said
+
+
+def test_traced_runs_are_left_out_beside_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a session some of whose starts were traced, and a whole session beside others of its side."""
+    stored_traced(tmp_path, "a", STEADY)
+    stored_traced(tmp_path, "partly", (15.0, 15.0, 15.0, 99.0, 99.0), 4, 5)
+    stored_traced(tmp_path, "traced", (99.0,) * 5, *EACH)
+    assert run(["compare", "a", "partly,traced", "--results", str(tmp_path), "--json"]) == 0
+    (pair,) = json.loads(capsys.readouterr().out)["pairs"]
+    assert (pair["other"]["count"], pair["claim_sessions"]) == (3, [1, 1])
+    assert pair["ratio"] == pytest.approx(1.5, rel=0.01)
+    assert run(["compare", "a", "partly,traced", "--results", str(tmp_path)]) == 0
+    assert "Traced runs are left out, because tracing made them longer: partly, traced." in capsys.readouterr().out
+
+
+def test_a_traced_session_is_no_day_and_no_earlier_session_of_a_claim() -> None:
+    """Its runs are left out, so its day does not show how much days differ."""
+    days = ("2026-11-01T10:00:00+00:00", "2026-11-01T12:00:00+00:00", "2026-11-01T14:00:00+00:00")
+    first = [replace(one, started_at=day) for one, day in zip(sessions_of(*ALIKE), days, strict=True)]
+    (second,) = sessions_of(1.5, started_at="2026-11-02T10:00:00+00:00")
+    (other_day,) = sessions_of(1.0, started_at="2026-11-02T08:00:00+00:00")
+    for beside, confounded in ((other_day, ""), (with_traced(other_day, *EACH), "day")):
+        (pair,) = compare([*first, beside], [second]).pairs
+        assert pair.confounded_by == confounded
 
 
 def test_traced_and_untraced_sessions_are_not_one_measurement() -> None:

@@ -95,11 +95,11 @@ def test_the_table_is_filtered_by_each_of_its_columns(page: chromium.Page, site:
     chosen = {"server": "5.7.22", "cache": "cold", "tables": "200,000", "experiment": "cold-recovery"}
     for label, value in chosen.items():
         choose(page, label, value)
-    (name,) = column(page, 8)
+    (name,) = column(page, 0)
     assert name == "2026-11-25-5.7.22-5000-iops"
     assert page.run("document.querySelector('.filters [role=status]').textContent") == f"1 of {every} rows"
-    choose(page, "storage", column(page, 5)[0])
-    assert column(page, 8) == [name]
+    choose(page, "storage", column(page, 6)[0])
+    assert column(page, 0) == [name]
     for label in (*chosen, "storage"):
         choose(page, label, "")
     assert len(column(page, 0)) == every
@@ -108,27 +108,27 @@ def test_the_table_is_filtered_by_each_of_its_columns(page: chromium.Page, site:
 def test_the_table_is_sorted_by_numbers_with_what_has_none_at_the_end(page: chromium.Page, site: Path) -> None:
     opened(page, site / "index.html")
     choose(page, "cache", "cold")
-    header = "#results thead th:nth-child(4)"
+    header = "#results thead th:nth-child(5)"
     for direction in ("ascending", "descending"):
         page.click(f"{header} button")
         assert page.run(f"document.querySelector('{header}').getAttribute('aria-sort')") == direction
-        seconds = [float(text.split()[0].replace(",", "")) for text in column(page, 3)]
+        seconds = [float(text.split()[0].replace(",", "")) for text in column(page, 4)]
         assert seconds == sorted(seconds, reverse=direction == "descending")
         assert len(seconds) > 5
     choose(page, "cache", "")
-    tables = "#results thead th:nth-child(3) button"
+    tables = "#results thead th:nth-child(4) button"
     for _ in range(2):
         page.click(tables)
-        assert [text for text in column(page, 2) if text == "-"] == column(page, 2)[-column(page, 2).count("-") :]
+        assert [text for text in column(page, 3) if text == "-"] == column(page, 3)[-column(page, 3).count("-") :]
 
 
 def test_a_phone_sorts_by_a_list(page: chromium.Page, site: Path) -> None:
     opened(page, site / "index.html", width=390)
-    choose(page, "sort by", "0")
-    servers = column(page, 0)
+    choose(page, "sort by", "1")
+    servers = column(page, 1)
     assert servers.index("5.6.24") < servers.index("5.7.22") < servers.index("9.7.4") < servers.index("mariadb-10.11.5")
     page.click(".filters label button")
-    assert column(page, 0)[0].startswith("mariadb")
+    assert column(page, 1)[0].startswith("mariadb")
     assert page.run("getComputedStyle(document.querySelector('#results thead button')).display") == "none"
 
 
@@ -145,7 +145,7 @@ def test_the_controls_are_reached_by_keyboard_and_a_row_leads_to_its_session(pag
         kinds.append(focused["tag"])
     assert kinds.count("SELECT") == 6
     assert kinds.count("BUTTON") >= 10
-    first = column(page, 8)[0]
+    first = column(page, 0)[0]
     page.browser.events.clear()
     page.click("#results tbody tr:not([hidden]) a")
     page.browser.wait_for("Page.loadEventFired")
@@ -165,16 +165,53 @@ def test_a_session_leads_to_the_page_of_its_question(page: chromium.Page, site: 
     assert page.run("document.querySelector('.question').textContent") == question
 
 
-def test_dates_are_sorted_in_both_orders(page: chromium.Page, site: Path) -> None:
+def test_the_most_tables_come_first_and_dates_are_sorted_in_both_orders(page: chromium.Page, site: Path) -> None:
     opened(page, site / "index.html")
-    newest_first = column(page, 8)
+    tables = [int(text.replace(",", "")) for text in column(page, 3) if text != "-"]
+    assert tables == sorted(tables, reverse=True)
+    assert tables[0] > tables[-1]
+    choose(page, "sort by", "9")
+    newest_first = column(page, 9)
+    assert newest_first == sorted(newest_first, reverse=True)
     order = "[...document.querySelectorAll('.filters button')].at(-1)"
     assert page.run(f"{order}.textContent") == "descending"
     page.run(f"{order}.click()")
     assert page.run(f"{order}.textContent") == "ascending"
-    assert column(page, 8) == newest_first[::-1]
-    choose(page, "sort by", "-1")
-    assert column(page, 8) == newest_first
+    assert column(page, 9) == newest_first[::-1]
+
+
+def test_the_links_to_sessions_are_not_cut(page: chromium.Page, site: Path) -> None:
+    for name in ("index", "question-cold-recovery"):
+        opened(page, site / f"{name}.html", width=1280)
+        cut = "one.getBoundingClientRect().right > one.closest('.scroll').getBoundingClientRect().right"
+        assert page.run(f"[...document.querySelectorAll('#results tbody a')].filter((one) => {cut}).length") == 0
+        wide = "document.querySelector('#results .scroll')"
+        assert page.run(f"{wide}.scrollWidth - {wide}.clientWidth") == 0
+
+
+def test_a_filter_has_an_address(page: chromium.Page, site: Path) -> None:
+    opened(page, site / "index.html")
+    every = len(column(page, 0))
+    choose(page, "server", "5.7.22")
+    choose(page, "tables", "200,000")
+    assert page.run("location.hash") == "#results&server=5.7.22&tables=200%2C000"
+    found, address = column(page, 0), page.run("location.href")
+    assert 0 < len(found) < every
+    opened(page, site / "published.html")
+    page.browser.events.clear()
+    page.ask("Page.navigate", url=address)
+    page.browser.wait_for("Page.loadEventFired")
+    assert column(page, 0) == found
+    top = page.run("document.getElementById('results').getBoundingClientRect().top")
+    assert 0 <= top < page.run("innerHeight"), "the table is shown"
+    choose(page, "server", "")
+    choose(page, "tables", "")
+    assert page.run("location.hash") == "#results"
+    page.run(
+        "new Promise((done) => { addEventListener('hashchange', () => done(), { once: true });"
+        "location.hash = '#results&server=none&x=%'; })"
+    )
+    assert len(column(page, 0)) == every, "a value that no row has filters nothing"
 
 
 def test_without_a_script_all_rows_are_shown(page: chromium.Page, site: Path) -> None:

@@ -34,7 +34,7 @@ from recovery.metrics import metric
 from recovery.model import Axis, ExtraRun, Phase, ReadFloor, Run, Session, Table, Verdict
 from recovery.report import console as console_report
 from recovery.report import fmt, markdown, text
-from recovery.report.console import fitted, print_answer
+from recovery.report.console import _next_commands, fitted, print_answer
 from recovery.report.html import page as html_page
 from recovery.report.html.parts import Chart
 from recovery.report.html.session_charts import floor_chart, group_charts, phase_rows
@@ -750,3 +750,10 @@ def test_absent_is_a_dash_and_zero_is_zero() -> None:
 ])  # fmt: skip
 def test_figures_have_their_units(name: str, value: float, words: str) -> None:
     assert fmt.with_unit(metric(name), value) == words
+
+
+def test_the_last_line_names_the_tracker_of_the_slowest_server(kept_sessions: Path) -> None:
+    session = load_session(kept_sessions / "2026-11-28-two-versions")
+    for versions in (session.versions, session.versions[::-1]):
+        turned = replace(session, versions=versions, runs=session.runs[:: 1 if versions == session.versions else -1])
+        assert "bundle --for mysql " in _next_commands(turned, kept_sessions / "2026-11-28-two-versions")

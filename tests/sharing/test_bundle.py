@@ -433,7 +433,7 @@ def test_the_command_prints_the_files_and_writes_archive_text_and_script(
 def test_a_session_of_several_products_needs_a_choice(capsys: pytest.CaptureFixture[str]) -> None:
     assert errors(["bundle", str(STORED)], capsys) == [
         "error: the session has servers of several products",
-        "hint:  choose with --for mysql or --for mariadb",
+        "hint:  choose with --for mysql, of the slowest start, or --for mariadb",
     ]
     assert (
         errors(["bundle", str(STORED), "--for", "percona"], capsys)[0] == "error: the session has no server of percona"
@@ -488,3 +488,18 @@ def test_json_names_what_was_written_and_what_is_inside(tmp_path: Path, capsys: 
         inside = {Path(one.name).name: one.size for one in archive.getmembers() if one.isfile()}
     assert {Path(one["name"]).name: one["bytes"] for one in found["files"]} == inside
     assert all(one["replaced"] >= 0 for one in found["files"])
+
+
+def test_a_session_without_a_difference_makes_no_bundle(
+    kept_sessions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for more in ([], ["--dry-run"]):
+        assert run(["bundle", str(kept_sessions / "2026-11-26-5.6.24-9.7"), *more]) == 1
+        error, hint = capsys.readouterr().err.splitlines()
+        assert error == (
+            "error: there is nothing to report: Startup after SIGKILL: no significant difference between 5.6.24 and "
+            "9.7.4, cold (200,000 tables)"
+        )
+        assert hint == "hint:  record with --trace which files a start opens, or measure with more --runs"
+    assert list(tmp_path.iterdir()) == []

@@ -295,6 +295,8 @@ class SiteLinks:
     """To the page of its question."""
     others: tuple[tuple[str, str], ...]
     """To other pages, with their names."""
+    is_public: bool = False
+    """Whether search engines may list the page."""
 
 
 def render(session: Session, flames: Mapping[int, str] | None = None, *, site: SiteLinks | None = None) -> str:

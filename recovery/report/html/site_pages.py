@@ -6,10 +6,12 @@ A session is reduced to a `SiteSession` as soon as its own page is made, so that
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import islice
 
 from markupsafe import Markup
 
@@ -37,16 +39,18 @@ from recovery.model import (
 )
 from recovery.report import fmt
 from recovery.report.claims import Answer, ClaimVerdict, Publication, answer_claims
+from recovery.report.csv_report import csv_text
 from recovery.report.host_words import stronger_words
 from recovery.report.html.advice import Advice, advice
 from recovery.report.html.charts import About, Row, Segment, bar_css, bars
-from recovery.report.html.page import BADGES, SiteLinks, rendered, tidied
+from recovery.report.html.page import BADGES, GENERATOR, SiteLinks, rendered, tidied
 from recovery.report.html.parts import Chart, FoldedParts, PageSection, Part, table_parts, unbroken
 from recovery.report.published import figures_table, find_publication, publication_table, publications
 from recovery.report.summary_text import advice_of, answers, mean_text
 from recovery.report.tables import PUBLISHED, SECTIONS, heading
 
 INDEX, PUBLISHED_PAGE = "index.html", "published.html"
+CSV_FILE, JSON_FILE = "results.csv", "results.json"
 _INDEX_NAME = "All results"
 _FILTERS = ("server", "tables", "cache", "storage", "experiment")
 """Columns of the table of results that a reader can filter by."""
@@ -119,6 +123,10 @@ class SiteSession:
     claims: tuple[Answer, ...]
 
     @property
+    def day(self) -> str:
+        return self.started_at[: len("2026-11-28")]
+
+    @property
     def anchor(self) -> Markup:
         return Markup('<a href="{}">{}</a>').format(self.link, self.name)
 
@@ -161,14 +169,14 @@ def site_session(name: str, link: str, session: Session) -> SiteSession:
     )
 
 
-def session_links(session: SiteSession, questions: Mapping[str, str]) -> SiteLinks:
+def session_links(session: SiteSession, questions: Mapping[str, str], *, is_public: bool = False) -> SiteLinks:
     """Returns what the page of a session leads to. `questions` is as in `question_page_name`."""
     pages = [(INDEX, _INDEX_NAME)]
     if any(answer.verdict is not ClaimVerdict.NOT_MEASURED for answer in session.claims):
         pages.append((f"{PUBLISHED_PAGE}#{session.experiment}", _PUBLISHED_QUESTION))
     up = "../" * session.link.count("/")
     question = question_page_name(session.experiment, questions)
-    return SiteLinks(f"{up}{question}", tuple((f"{up}{link}", name) for link, name in pages))
+    return SiteLinks(f"{up}{question}", tuple((f"{up}{link}", name) for link, name in pages), is_public)
 
 
 def _cells(session: Session) -> Iterator[SiteCell]:
@@ -293,6 +301,8 @@ class Site:
     """Those of each session that has the most runs of its question, by its name."""
     left_out: tuple[str, ...] = ()
     """One line for each session that cannot be read."""
+    is_public: bool = False
+    """Whether search engines may list the pages."""
 
     def of(self, *experiments: str) -> tuple[SiteSession, ...]:
         return tuple(session for session in self.sessions if session.experiment in experiments)
@@ -331,22 +341,53 @@ def site_pages(site: Site) -> Iterator[tuple[str, str]]:
     pages = [index_page(site), *(question_page(site, name) for name in site.asked)]
     pages += [published_page(site)] if len(links) > len(pages) else []
     for page in pages:
-        yield page.name, rendered("site.html.j2", page=page, links=links, badges=BADGES)
+        yield page.name, rendered("site.html.j2", page=page, links=links, badges=BADGES, is_public=site.is_public)
+    rows = [row for session in site.sessions for row in _data_rows(session)]
+    yield CSV_FILE, csv_text(tuple(rows[0]) if rows else (), [tuple(row.values()) for row in rows])
+    yield JSON_FILE, json.dumps({"format": 1, "generator": GENERATOR, "results": rows}, indent=1) + "\n"
+
+
+def _data_rows(session: SiteSession) -> Iterator[dict[str, str | int | float | None]]:
+    """Yields the result of each cell, or of each server if none are compared, by the name of its column."""
+    shared = {"experiment": session.experiment, "storage": session.storage, "started_at": session.started_at}
+    for version in session.versions:
+        runs, failed = session.runs[version]
+        cells: Sequence[SiteCell | None] = [cell for cell in session.cells if cell.version == version] or [None]
+        for cell in cells:
+            low, high = (cell.interval if cell else None) or (None, None)
+            yield {
+                "session": session.name,
+                "server": version,
+                "cache": cell.cache or None if cell else None,
+                "tables": cell.tables if cell else None,
+                "settings": cell.words or None if cell else None,
+                "metric": cell.about.name if cell else None,
+                "unit": cell.about.unit or cell.about.label if cell else None,
+                "mean": cell.mean if cell else None,
+                "low": low,
+                "high": high,
+                "runs": cell.runs if cell else runs,
+                "failed": failed,
+                "warnings": " ".join(cell.doubts) or None if cell else None,
+                **shared,
+            }
 
 
 def index_page(site: Site) -> SitePage:
-    tables = _most_measured(site.sessions)
-    chart = None if tables is None else over_sessions_chart(site.sessions, tables, "over-sessions")
+    starts = _starts(site.sessions, site.sessions)
+    tables = _most_measured(starts)
+    chart = None if tables is None else over_sessions_chart(starts, tables, "over-sessions")
     servers_lead = " ".join(("Starts after a kill, with the usual settings.", _SERVERS, *_unknown_hosts(site.sessions)))
     questions = Table(
         "Questions",
-        ("experiment", "question", "sessions", "from the session with the most runs"),
+        ("experiment", "question", "sessions", "answer of each server"),
         tuple(
             (
                 ", ".join(names),
                 Markup('<a href="{}">{}</a>').format(page, site.question_of(names)),
                 str(len(site.of(*names))),
-                _first_line(site.with_most_runs(page)),
+                Markup("<br>").join(map(unbroken, server_lines(site, site.of(*names), are_cut=True)))
+                or _first_line(site.with_most_runs(page)),
             )
             for page, names in site.asked.items()
         ),
@@ -369,12 +410,15 @@ def index_page(site: Site) -> SitePage:
 
 
 _SERVERS = (
-    "A bar is the geometric mean over all sessions that measured it, and a dot is the mean of one session. From three "
-    "sessions on the interval is that over sessions. Otherwise the figure is that of one or two sessions, and others "
-    "can differ by more than their intervals."
+    "A bar is the geometric mean over all sessions that measured it, also for another question, and a dot is the mean "
+    "of one session. From three sessions on the interval is that over sessions. Otherwise the figure is that of one or "
+    "two sessions, and others can differ by more than their intervals."
 )
 _RESULTS_TITLE = "Results of each session"
-_RESULTS = "Each row is of one session, with the 95 % interval in this session, and leads to its page."
+_RESULTS = Markup(
+    "Each row is of one session, with the 95 % interval in this session, and leads to its page. Those with the most "
+    'tables come first. All figures, also those of single cells: <a href="{0}">{0}</a>, <a href="{1}">{1}</a>.'
+).format(CSV_FILE, JSON_FILE)
 
 
 def _first_line(session: SiteSession) -> Markup:
@@ -384,7 +428,7 @@ def _first_line(session: SiteSession) -> Markup:
 
 
 def _state(sessions: Sequence[SiteSession]) -> str:
-    days = sorted({session.started_at[: len("2026-11-28")] for session in sessions})
+    days = sorted({session.day for session in sessions})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     servers = {version for session in sessions for version in session.versions}
     hosts = {session.host_id for session in sessions}
@@ -446,32 +490,34 @@ def _figure(about: Metric, value: float) -> str:
     return fmt.number(value) if about.unit == "s" else fmt.column(about, value)
 
 
-def _starts(sessions: Iterable[SiteSession]) -> dict[Setting, list[Measured]]:
-    """Returns the measurements of starts, cold and proved warm."""
+def _starts(sessions: Iterable[SiteSession], of: Iterable[SiteSession]) -> dict[Setting, list[Measured]]:
+    """Returns the measurements of starts, cold and proved warm, that any session of `of` has, with all sessions: a mean
+    is the same on every page."""
+    asked = {cell.measures for session in of for cell in session.cells}
     return {
         setting: found
         for setting, found in same_measurements(sessions).items()
-        if isinstance(setting, Setting) and setting.cache in _CACHES
+        if isinstance(setting, Setting) and setting.cache in _CACHES and setting in asked
     }
 
 
-def _most_measured(sessions: Iterable[SiteSession]) -> int | None:
+def _most_measured(starts: Mapping[Setting, Sequence[Measured]]) -> int | None:
     """Returns the number of tables that starts after a kill were measured with most often."""
     times = Counter[int]()
-    for setting, found in _starts(sessions).items():
+    for setting, found in starts.items():
         if not setting.others:
             times[setting.tables] += len(found)
     return max(times, key=lambda tables: (times[tables], tables), default=None)
 
 
 def over_sessions_chart(
-    sessions: Iterable[SiteSession], tables: int, key: str, *, only_usual: bool = True
+    found: Mapping[Setting, Sequence[Measured]], tables: int, key: str, *, only_usual: bool = True
 ) -> Chart | None:
     """Returns the starts with this number of tables, as bars: each server cold and warm."""
     rows = []
     starts = {
-        setting: found
-        for setting, found in _starts(sessions).items()
+        setting: measured
+        for setting, measured in found.items()
         if setting.tables == tables and not (only_usual and setting.others)
     }
     for setting in sorted(starts, key=lambda one: (_order(one.server), one.others, one.cache)):
@@ -519,12 +565,15 @@ def _order(server: str) -> tuple[str, tuple[int, ...], str]:
 
 
 def results_table(sessions: Iterable[SiteSession]) -> Table:
-    """Returns a row for each cell of timed starts, and for each server of any other session."""
+    """Returns a row for each cell of timed starts, and for each server of any other session: those with the most tables
+    first, of equal ones the newest."""
+    rows = [row for session in reversed(tuple(sessions)) for row in _result_rows(session)]
+    headers = ("session", "server", "cache", "tables", "result", "runs", "storage", "experiment", "settings", "date")
     return Table(
         _RESULTS_TITLE,
-        ("server", "cache", "tables", "result", "runs", "storage", "experiment", "settings", "session"),
-        tuple(row for session in reversed(tuple(sessions)) for row in _result_rows(session)),
-        (False, False, True, True, True, False, False, False, False),
+        headers,
+        tuple(sorted(rows, key=lambda row: -int(row[3].replace(",", "")) if row[3] != fmt.ABSENT else 1)),
+        tuple(header in ("tables", "result", "runs") for header in headers),
     )
 
 
@@ -544,8 +593,18 @@ def _result_rows(session: SiteSession) -> Iterator[tuple[str, ...]]:
 def _result_row(
     session: SiteSession, version: str, tables: int | None, text: str, runs: int, cache: str, words: str
 ) -> tuple[str, ...]:
-    found = (version, cache, fmt.count(tables), text, str(runs), session.storage, session.experiment, words)
-    return (*(value or fmt.ABSENT for value in found), session.anchor)
+    found = (
+        version,
+        cache,
+        fmt.count(tables),
+        text,
+        str(runs),
+        session.storage,
+        session.experiment,
+        words,
+        session.day,
+    )
+    return (session.anchor, *(value or fmt.ABSENT for value in found))
 
 
 def _range_text(cells: Sequence[SiteCell]) -> str:
@@ -566,7 +625,7 @@ def question_page(site: Site, name: str) -> SitePage:
     experiments = site.asked[name]
     sessions = site.of(*experiments)
     main = site.with_most_runs(name)
-    parts = _start_charts(sessions)
+    parts = _start_charts(_starts(site.sessions, sessions))
     found = (
         _section("over-sessions", "By server", *parts, lead=f"{_OWN_SETTINGS} {_SERVERS}"),
         _section("most-runs", f"{_MOST_RUNS}: {main.name}", *site.charts[main.name], lead=_MOST_RUNS_LEAD),
@@ -577,7 +636,7 @@ def question_page(site: Site, name: str) -> SitePage:
         question=site.question_of(experiments),
         heading=f"{', '.join(experiments)}: {fmt.count_text(len(sessions), 'session')}",
         state=_state(sessions),
-        answers=tuple(_answer_lines(sessions, main)),
+        answers=tuple(_answer_lines(site, sessions, main)),
         advice_of=main.advice_of,
         advice=main.advice,
         sections=tuple(section for section in found if section.parts or section.key in _ALWAYS_SHOWN),
@@ -596,25 +655,69 @@ _ALWAYS_SHOWN = ("most-runs", "doubts")
 _MAX_ANSWERS = 8
 
 
-def _answer_lines(sessions: Sequence[SiteSession], main: SiteSession) -> Iterator[str]:
-    """Yields the means over three sessions or more, then what the session with the most runs says."""
-    over = {key: found for key, found in same_measurements(sessions).items() if len(found) >= MIN_SESSIONS}
-    for key, found in sorted(over.items(), key=lambda item: -len(item[1]))[:_MAX_ANSWERS]:
+def _answer_lines(site: Site, sessions: Sequence[SiteSession], main: SiteSession) -> Iterator[str]:
+    """Yields what is known of each server, other means over three sessions or more, then what the session with the most
+    runs says."""
+    yield from server_lines(site, sessions)
+    over = {
+        key: found
+        for key, found in same_measurements(sessions).items()
+        if len(found) >= MIN_SESSIONS and not (isinstance(key, Setting) and key.cache in _CACHES and not key.others)
+    }
+    for _, found in sorted(over.items(), key=lambda item: -len(item[1]))[:_MAX_ANSWERS]:
         cell = found[0][1]
-        named = (key._replace(others=""), cell.settings) if isinstance(key, Setting) else (cell.version, cell.words)
-        what = ", ".join(filter(None, map(str, named)))
-        unit = " s" if cell.about.unit == "s" else f" {cell.about.label}"
-        figure, _, many = mean_over_text(found).rpartition(", ")
-        yield f"{what}: {figure}{unit} over {many}."
+        what = ", ".join(filter(None, (cell.version, cell.cache, cell.settings or cell.words)))
+        yield f"{what}: {_mean_over_with_unit(found)}."
     yield Markup("From the session with the most runs, {}:").format(main.anchor)
     yield from main.answers
 
 
-def _start_charts(sessions: Sequence[SiteSession]) -> tuple[Part, ...]:
+def server_lines(site: Site, sessions: Sequence[SiteSession], *, are_cut: bool = False) -> Iterator[str]:
+    """Yields the answer of every server of these sessions: of starts the means over all sessions, else what the session
+    with the most runs of that server says, which `are_cut` cuts to its first part."""
+    starts = {one: found for one, found in _starts(site.sessions, sessions).items() if not one.others}
+    tables = _most_measured(starts)
+    servers = sorted({version for session in sessions for version in session.versions}, key=_order)
+    left = [server for server in servers if not any(one.server == server for one in starts)]
+    for cache in _CACHES:
+        found = {one.server: starts[one] for one in starts if (one.cache, one.tables) == (cache, tables)}
+        figures = [f"{server} {_mean_over_with_unit(found[server])}" for server in servers if server in found]
+        if figures:
+            yield f"{cache.capitalize()}, {tables:,} tables: {'; '.join(figures)}."
+    for server in servers:
+        own = [one for one in starts if one.server == server]
+        if own and not any(one.tables == tables for one in own):
+            many = max(own, key=lambda one: (len(starts[one]), one.tables)).tables
+            shown = [f"{one.cache} {_mean_over_with_unit(starts[one])}" for one in own if one.tables == many]
+            yield f"{server}, {many:,} tables: {'; '.join(shown)}."
+    for server in left:
+        ranked = sorted(sessions, key=lambda one: (one.is_finished, one.measured_runs, one.started_at), reverse=True)
+        lines = (
+            (line, session)
+            for session in ranked
+            for line in session.answers
+            if line.startswith((f"{server}:", f"{server} ")) and not line.startswith(f"{server} instead of")
+        )
+        for line, session in islice(lines, 1):
+            text = line.partition(";")[0] if are_cut else line
+            yield unbroken(f"{text.removesuffix('.')} (") + session.anchor + ")."
+
+
+def _mean_over_with_unit(measured: Sequence[Measured]) -> str:
+    """Formats the mean with its interval, its unit, and what it is over: `56.3 s (43.1-73.4), 7 sessions`."""
+    about = measured[0][1].about
+    if len(measured) == 1:
+        return mean_over_text(measured)
+    figure, space, rest = mean_over_text(measured).partition(" ")
+    figure, comma, _ = figure.partition(",")
+    return f"{figure} {about.unit if about.unit == 's' else about.label}{comma}{space}{rest}"
+
+
+def _start_charts(starts: Mapping[Setting, Sequence[Measured]]) -> tuple[Part, ...]:
     """Returns a chart for each number of tables, the one most often measured first; further ones are folded."""
-    counts = Counter(setting.tables for setting, found in _starts(sessions).items() for _ in found)
+    counts = Counter(setting.tables for setting, found in starts.items() for _ in found)
     many = sorted(counts, key=lambda tables: (counts[tables], tables), reverse=True)
-    made = (over_sessions_chart(sessions, tables, f"over-{tables}", only_usual=False) for tables in many)
+    made = (over_sessions_chart(starts, tables, f"over-{tables}", only_usual=False) for tables in many)
     charts = tuple(chart for chart in made if chart is not None)
     rest = charts[_MAX_OPEN:]
     return (*charts[:_MAX_OPEN], *((FoldedParts(f"Other numbers of tables: {len(rest)}", rest),) if rest else ()))
