@@ -534,6 +534,8 @@ CAPABILITIES: dict[str, _VersionRanges] = {
     ),
     # a start opens no other file than the modified ones, also for the dictionary (MDEV-32027)
     "starts_with_modified_files": _VersionRanges(None, ((11, 4, 1), None), (((10, 11, 7), (11, 0, 0)),)),
+    # without ssl_cert a start makes a TLS key of its own (MDEV-31855)
+    "makes_tls_key": _VersionRanges(None, ((11, 4, 1), None)),
     # size of a new table's file
     "files_of_four_pages": _VersionRanges(None, ((10, 4, 0), None)),
     "files_with_holes": _VersionRanges(((8, 0, 0), (8, 0, 16)), None),
