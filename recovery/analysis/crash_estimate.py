@@ -67,13 +67,14 @@ _FILE_ERROR = 0.8
 """By so much sessions with 10,000 to a million tables differ from their mean."""
 _ROW_ERROR = 0.5
 """Of the time that a rollback takes."""
-_SMALL_POOL_FACTOR = 3.0
-"""With a pool smaller than the data a start took up to 2.9 times what its dirty pages say. It took as long once with
-redo of a third of the pool, which a server does not apply at once."""
 _REDO_SHARE = 1 / 3
+"""Of the buffer pool: more redo is applied in turns, and each turn may read the same pages again."""
 _OTHER_STORAGE_FACTOR = 2.0
 _BUSY_FACTOR = 2.0
-"""Idle servers took 2 to 4 times as long to start beside other processes that kept CPUs or disk busy."""
+"""Of the time that a server needs its CPUs for, beside other processes that use them."""
+_TLS_KEY_S = {"wolfssl": (2.5, 12.0, 46.0), "openssl": (0.4, 1.0, 2.0)}
+"""Least, likely and most time to make a key by the server's library. 16 starts of 11.4.5 with WolfSSL took 2.7 to 46 s;
+`openssl genrsa 4096` took 0.5 to 1.4 s, 12 times."""
 _MOST_S = 366 * 86_400.0
 _STORAGE_MARGIN = 2.0
 """Own constants hold for storage with half or twice the reads a second of that they were measured on."""
@@ -120,7 +121,8 @@ class ServerState:
     prepared_rows: int | None = 0
     """Changed by transactions whose COMMIT is writing the binary log."""
     pool_bytes: int | None = None
-    data_bytes: int | None = None
+    tls_library: str = ""
+    """That makes a TLS key at each start, `wolfssl` or `openssl`; empty if the server makes none."""
     datadir: str = ""
     notes: tuple[str, ...] = ()
     """What its user may not see, and what comes after the start."""
@@ -228,40 +230,57 @@ def estimate_start(state: ServerState, constants: Mapping[str, Constants] = CONS
 
 def _parts(state: ServerState, constants: Constants) -> Iterator[Part]:
     storage = _OTHER_STORAGE_FACTOR if _is_other_storage(state, constants) else 1.0
-    pool = _SMALL_POOL_FACTOR if _has_small_pool(state) else 1.0
     busy = _BUSY_FACTOR if state.busy else 1.0
-    least_s, page_s, most_s = _page_s(state, constants)
+    page_s, most_s = _page_s(state, constants)
+    limits_files = constants.requests_per_file / state.reads_per_s > constants.file_s
+    limits_pages = page_s > constants.page_s
     redo_s = (state.redo_bytes or 0) * constants.redo_s_per_byte
     prepared_s = (state.prepared_rows or 0) / constants.prepared_rows_per_s
 
     def part(
-        name: str, seconds: float, lever: str, *, least: float = 1.0, most: float = 1.0, least_error: float = 0.0
+        name: str, least_s: float, lever: str, *, up_to: float = busy, either: float = 1.0, error: float = 0.0
     ) -> Part:
-        factor = 1 + max(constants.error, least_error)
-        return Part(name, seconds, seconds * least / factor, seconds * most * factor * busy, lever)
+        """Returns a part that may take up to so many times as long as its least time, and be off by a factor either
+        way, beside its error."""
+        factors = (1 + max(constants.error, error), either, math.sqrt(up_to))
+        ratio, likely_s = math.exp(math.hypot(*map(math.log, factors))), least_s * math.sqrt(up_to)
+        return Part(name, likely_s, likely_s / ratio, likely_s * ratio, lever)
 
     yield part("process", constants.process_s, "")
-    is_limited = constants.requests_per_file / state.reads_per_s > constants.file_s
-    lever = f"fewer tables{', or storage with more reads a second' if is_limited else ''}"
-    yield part("files", _files_s(state, constants), lever, least=1 / storage, most=storage, least_error=_FILE_ERROR)
+    if state.tls_library:
+        low_s, key_s, high_s = _TLS_KEY_S[state.tls_library]
+        lever = "set ssl_cert and ssl_key, or ssl=OFF, since this server makes a TLS key at each start"
+        yield Part("TLS key", key_s, low_s, high_s * busy, lever)
+    yield part(
+        "files", _files_s(state, constants), f"fewer tables{', or storage with more reads a second' * limits_files}",
+        up_to=1.0 if limits_files else busy, either=storage, error=_FILE_ERROR,
+    )  # fmt: skip
     yield part(
         "pages", state.dirty_pages * page_s, "fewer dirty pages (innodb_max_dirty_pages_pct, innodb_io_capacity)",
-        least=least_s / page_s / storage if page_s else 1.0, most=most_s / page_s * storage * pool if page_s else 1.0,
+        up_to=_turns(state) * (1.0 if limits_pages else busy), either=storage * most_s / page_s if page_s else storage,
     )  # fmt: skip
-    yield part("redo", redo_s, "a smaller redo log (innodb_redo_log_capacity, innodb_log_file_size)", most=pool)
-    yield part("prepared transactions", prepared_s, "smaller transactions", least_error=_ROW_ERROR)
+    yield part("redo", redo_s, "a smaller redo log (innodb_redo_log_capacity, innodb_log_file_size)")
+    yield part("prepared transactions", prepared_s, "smaller transactions", error=_ROW_ERROR)
 
 
-def _page_s(state: ServerState, constants: Constants) -> tuple[float, float, float]:
-    """Returns the least, the likely and the most time for a dirty page. Either the storage limits how fast pages are
-    recovered, or the server does."""
+def _page_s(state: ServerState, constants: Constants) -> tuple[float, float]:
+    """Returns the likely and the most time for a dirty page. Either the storage limits how fast pages are recovered, or
+    the server does."""
     most = constants.requests_per_page
     least = most - constants.writes_per_page
     if state.writes_share_limit is not None:
         least = most = most if state.writes_share_limit else least
-    times = (max(requests / state.reads_per_s, constants.page_s) for requests in (least, math.sqrt(least * most), most))
-    least_s, likely_s, most_s = times
-    return least_s, likely_s, most_s
+    likely_s, most_s = (
+        max(requests / state.reads_per_s, constants.page_s) for requests in (math.sqrt(least * most), most)
+    )
+    return likely_s, most_s
+
+
+def _turns(state: ServerState) -> float:
+    """Returns in how many turns the redo is applied, as far as the buffer pool has room for it."""
+    if not state.pool_bytes:
+        return 1.0
+    return max(1.0, (state.redo_bytes or 0) / (_REDO_SHARE * state.pool_bytes))
 
 
 def _seconds(state: ServerState, constants: Constants) -> float:
@@ -273,23 +292,17 @@ def _files_s(state: ServerState, constants: Constants) -> float:
     return (state.files or 0) * max(constants.requests_per_file / state.reads_per_s, constants.file_s)
 
 
-def _has_small_pool(state: ServerState) -> bool:
-    """Returns whether the buffer pool is too small for the data, or for the redo, to be recovered at once."""
-    if state.pool_bytes is None:
-        return False
-    return state.pool_bytes < (state.data_bytes or 0) or state.pool_bytes * _REDO_SHARE < (state.redo_bytes or 0)
-
-
 def _is_other_storage(state: ServerState, constants: Constants) -> bool:
     least, most = constants.reads_per_s
     return not least <= state.reads_per_s <= most
 
 
 def _notes(state: ServerState, constants: Constants) -> Iterator[str]:
-    if _has_small_pool(state):
+    turns = _turns(state)
+    if turns > 1:
         yield (
-            "the buffer pool is smaller than the data, or than three times the redo: pages and redo may take up to "
-            "three times as long"
+            f"the buffer pool is smaller than three times the redo, applied in up to {math.ceil(turns)} turns: "
+            "pages may be read again in each"
         )
     if _is_other_storage(state, constants):
         least, most = constants.reads_per_s
@@ -298,7 +311,10 @@ def _notes(state: ServerState, constants: Constants) -> Iterator[str]:
             f"with {least:,.0f} to {most:,.0f}: the range is wider"
         )
     if state.busy:
-        yield f"the host is busy ({state.busy}): the start may take up to {_BUSY_FACTOR:.0f} times as long"
+        yield (
+            f"the host is busy ({state.busy}): what the server needs its CPUs for may take up to {_BUSY_FACTOR:.0f} "
+            "times as long"
+        )
     yield from state.notes
 
 
@@ -404,8 +420,9 @@ def _least_squares(kills: Sequence[Kill], weights: Sequence[float], known: Const
 
 def _fitted_costs_s(state: ServerState, constants: Constants) -> tuple[float, ...]:
     """Returns the seconds of a start that each of the fitted constants stands for."""
-    _, page_s, _ = _page_s(state, constants)
-    return constants.process_s, state.dirty_pages * page_s, (state.redo_bytes or 0) * constants.redo_s_per_byte
+    page_s, _ = _page_s(state, constants)
+    pages_s = state.dirty_pages * page_s * math.sqrt(_turns(state))
+    return constants.process_s, pages_s, (state.redo_bytes or 0) * constants.redo_s_per_byte
 
 
 def _rate(

@@ -1,13 +1,12 @@
 """Contains `recovery estimate`, which says how long a running server would take to start if it were killed now, and
 `recovery calibrate`, which takes what a start costs on this host from a session of pending-work.
 
-The server is only read. What its storage can do is measured beside it, for two seconds and at low priority."""
+The server is only read. What its storage can do is measured beside it, for two seconds."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
 import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -63,7 +62,7 @@ _ANSWER_S = 30.0
 """For all answers that one estimate needs."""
 _EFFORT = ProbeEffort(64 << 20, 1.0)
 """A second with one read in flight, and one with 16."""
-_NICE, _LOWEST_OF_CLASS = 10, 7
+_LOWEST_OF_CLASS = 7
 _JSON_FORMAT = 1
 
 
@@ -295,7 +294,7 @@ class _Server:
                 "the server's data directory is not seen from here, so its storage cannot be measured",
                 "run this on its host as root or as the server's user, or give --reads",
             )
-        with _low_priority():
+        with _low_io_priority():
             speeds = read_speeds(self._datadir, _EFFORT, "4k")
         if not speeds:
             raise UsageError(
@@ -306,17 +305,15 @@ class _Server:
 
 
 @contextmanager
-def _low_priority() -> Iterator[None]:
-    """Gives this thread, and those that it starts, the lowest priority of its class for CPU and I/O."""
-    before, process = os.getpriority(os.PRIO_PROCESS, 0), psutil.Process()
-    os.setpriority(os.PRIO_PROCESS, 0, max(before, _NICE))
+def _low_io_priority() -> Iterator[None]:
+    """Gives this thread, and those that it starts, the lowest priority of its class for I/O. With a lower one for CPU
+    it would measure a busy host in place of the storage."""
+    process = psutil.Process()
     with suppress(psutil.Error, OSError):
         process.ionice(psutil.IOPRIO_CLASS_BE, _LOWEST_OF_CLASS)
     try:
         yield
     finally:
-        with suppress(OSError):  # without root it stays low
-            os.setpriority(os.PRIO_PROCESS, 0, before)
         with suppress(psutil.Error, OSError):
             process.ionice(psutil.IOPRIO_CLASS_NONE)
 

@@ -93,7 +93,8 @@ class StateReader:
         self._connection = connection
         names = (
             "version", "datadir", "innodb_buffer_pool_size", "innodb_page_size", "log_bin", "read_only",
-            "super_read_only", "innodb_read_only", "wsrep_on", "wsrep_cluster_address", "group_replication_group_name",
+            "super_read_only", "innodb_read_only", "have_ssl", "ssl_cert", "version_ssl_library",
+            "wsrep_on", "wsrep_cluster_address", "group_replication_group_name",
         )  # fmt: skip
         found = variables(connection, names)
         self._variables = {name.lower(): value for name, value in found.items()}
@@ -113,7 +114,7 @@ class StateReader:
     def begin(self) -> None:
         """Reads what stays as it is. Raises UsageError if the server would not survive a kill, and RecoveryError if it
         does not show its dirty pages."""
-        self._files, self._data_bytes = self._tablespaces()
+        self._files = self._tablespaces()
         self._stays = tuple(self._what_stays())
         self._count(self._engine_status())
 
@@ -151,7 +152,7 @@ class StateReader:
             uncommitted_rows=rows,
             prepared_rows=prepared,
             pool_bytes=self._pool_bytes,
-            data_bytes=self._data_bytes,
+            tls_library=self._tls_library(),
             datadir=self._variables.get("datadir", ""),
             notes=(*missing, *notes, *self._stays),
         )
@@ -174,20 +175,26 @@ class StateReader:
             )
         return row
 
-    def _tablespaces(self) -> tuple[int | None, int | None]:
-        """Returns the number of tablespaces that a start opens, and the bytes of all. MariaDB counts those that it has
-        opened since its start."""
+    def _tablespaces(self) -> int | None:
+        """Returns the number of tablespaces that a start opens. MariaDB counts those that it has opened since its
+        start."""
         table = "innodb_tablespaces" if can(self.version, "data_dictionary") else "innodb_sys_tablespaces"
         row = self._ask(
-            f"select count(*), sum(file_size) from information_schema.{table} "  # noqa: S608 - of ours
+            f"select count(*) from information_schema.{table} "  # noqa: S608 - of ours
             "where name not in ('innodb_system', 'innodb_temporary')",
-            2,
+            1,
         )
         if row is None:
-            return None, None
-        files, data_bytes = whole_number(row[0], "files"), whole_number(row[1] or 0, "bytes in files")
+            return None
         # Modified files are few, and their pages are counted.
-        return 0 if can(self.version, "starts_with_modified_files") else files, data_bytes
+        return 0 if can(self.version, "starts_with_modified_files") else whole_number(row[0], "files")
+
+    def _tls_library(self) -> str:
+        """Returns with which library a start makes a TLS key; empty if it makes none."""
+        has = self._variables
+        if not can(self.version, "makes_tls_key") or has.get("have_ssl") != "YES" or has.get("ssl_cert"):
+            return ""
+        return "wolfssl" if "wolfssl" in has.get("version_ssl_library", "").lower() else "openssl"
 
     def _transactions(self, engine_status: str) -> tuple[int | None, int | None, int | None, tuple[str, ...]]:
         """Returns open transactions, their rows, rows of those whose COMMIT is under way, and what is to be said."""

@@ -1,4 +1,5 @@
-"""How true the predictions were, and those of two rivals: bytes of redo over a rate, and as long as last time."""
+"""How true the predictions were, and those of three rivals: dirty pages over reads a second, bytes of redo over a rate,
+and as long as last time."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from estimate.records import Purpose, Record, by_redo_alone
+from estimate.records import Purpose, Record, by_pages_alone, by_redo_alone
 from recovery.analysis.crash_estimate import estimate_start, fit_constants, known_constants, series_of
 
 
@@ -16,6 +17,8 @@ class Result:
 
     version: str
     record: Record
+    by_pages_s: float
+    """By two constants, calibrated by the same starts: the process, and dirty pages over reads a second."""
     by_redo_s: float
     """By bytes of redo over a rate, calibrated by the same starts."""
     last_s: float | None
@@ -38,7 +41,10 @@ def results_of(version: str, records: Mapping[int, Record]) -> Sequence[Result]:
     if not predicted:
         return ()
     series = series_of(predicted[0].state.version)
-    by_redo = fit_constants([by_redo_alone(kill) for kill in calibration], known_constants(series), any_error=True)
+    by_pages, by_redo = (
+        {series: fit_constants([reduced(kill) for kill in calibration], known_constants(series), any_error=True)}
+        for reduced in (by_pages_alone, by_redo_alone)
+    )
     found = []
     for one in predicted:
         before = [
@@ -50,7 +56,8 @@ def results_of(version: str, records: Mapping[int, Record]) -> Sequence[Result]:
             Result(
                 version,
                 one,
-                estimate_start(by_redo_alone(one.kill).state, {series: by_redo}).seconds,
+                estimate_start(by_pages_alone(one.kill).state, by_pages).seconds,
+                estimate_start(by_redo_alone(one.kill).state, by_redo).seconds,
                 before[-1].startup_s if before else None,
             )
         )
@@ -86,6 +93,7 @@ def _tables(results: Sequence[Result]) -> tuple[str, str]:
     errors = [
         (name, len(ones), _share(one.is_inside for one in ones), _width(ones),
          _errors(ones, lambda one: one.record.seconds),
+         _errors(ones, lambda one: one.by_pages_s),
          _errors(ones, lambda one: one.by_redo_s), _errors(ones, lambda one: one.last_s))
         for name, ones in groups
     ]  # fmt: skip
@@ -95,6 +103,7 @@ def _tables(results: Sequence[Result]) -> tuple[str, str]:
         "inside the range",
         "ends apart",
         "error",
+        "error of pages over reads",
         "error of redo over rate",
         "error of last time",
     )

@@ -166,4 +166,9 @@ def by_redo_alone(kill: Kill) -> Kill:
     return replace(kill, state=replace(kill.state, dirty_pages=pages, redo_bytes=0))
 
 
+def by_pages_alone(kill: Kill) -> Kill:
+    """Returns a kill to predict by two constants: that of the process, and dirty pages over reads a second."""
+    return replace(kill, state=replace(kill.state, files=0, redo_bytes=0, pool_bytes=None))
+
+
 _PAGE_BYTES = 16384
