@@ -154,7 +154,7 @@ def _refuse_foreign_page(path: Path) -> None:
     try:
         with open_descriptor(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK) as file:
             is_own = stat.S_ISREG(os.fstat(file).st_mode) and GENERATOR.encode() in os.read(file, _HEAD_BYTES)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
     except OSError:  # a link, a socket, or a file that cannot be read
         is_own = False
