@@ -650,9 +650,9 @@ class _Display:
             from recovery.cli.progress_view import Line, wrapped
 
             for number, view in views.items():
-                before = self._gone.pop(number, None)
-                if before is not None and view.pid != before.pid:
-                    for line in view_lines(before):
+                gone = self._gone.pop(number, None)
+                if gone is not None and view.pid != gone.pid:
+                    for line in view_lines(gone):
                         self._screen.say(line)
                 if view.state is State.GONE:
                     self._gone[number] = view

@@ -164,7 +164,7 @@ def _refuse_foreign_page(path: Path) -> None:
         with open_descriptor(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK) as file:
             head = os.read(file, _HEAD_BYTES) if stat.S_ISREG(os.fstat(file).st_mode) else b""
             is_own = GENERATOR.encode() in head or (path.name == CSV_FILE and head.startswith(_CSV_BEGIN))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
     except OSError:  # a link, a socket, or a file that cannot be read
         is_own = False

@@ -589,14 +589,18 @@ class Followed:
 
 
 def followed(path: Path) -> Any:
-    return watch._Rollback(cast("Any", SimpleNamespace(login_socket=path, login_file=None)))
+    return watch._Rollback(cast("Any", SimpleNamespace(login=client.read_login(path, None), login_socket=path)))
+
+
+def server_of(progress: Followed) -> Any:
+    return SimpleNamespace(pid=None, log=SimpleNamespace(progress=progress))
 
 
 def test_a_rollback_is_followed_by_a_sound_answer(tmp_path: Path) -> None:
     """Else the attacks would say nothing."""
     with hostile_server(tmp_path / "s"):
         progress, rollback = Followed(), followed(tmp_path / "s")
-        rollback.update(progress)
+        rollback.update(server_of(progress))
         rollback._connection.close()
     assert progress.rows == [3]
 
@@ -610,7 +614,7 @@ def test_watch_ends_an_attack_with_one_line(stage: str, tmp_path: Path, monkeypa
         with hostile_server(path, stage, kind(stage, random)):
             errors += 1
             with suppress(RecoveryError):
-                rollback.update(progress)
+                rollback.update(server_of(progress))
                 errors -= 1
             if rollback._connection is not None:
                 rollback._connection.close()
@@ -632,10 +636,10 @@ def test_a_server_of_the_tool_that_answers_wrongly_has_failed(
 
 @pytest.mark.timeout(30)
 def test_the_sockets_of_a_server_have_one_deadline_to_greet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running_server, "_GREETING_S", 1.0)
+    monkeypatch.setattr(running_server, "GREETING_S", 1.0)
     with ExitStack() as stack:
         for number in range(60):
             silent = stack.enter_context(socket.socket(socket.AF_UNIX))
             silent.bind(str(tmp_path / str(number)))
             silent.listen()
-        assert running_server.greets(os.getpid()) is False
+        assert running_server.greeting(os.getpid()).hangs

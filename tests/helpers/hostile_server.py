@@ -21,7 +21,7 @@ ANSWERS: Mapping[str, Sequence[Row]] = {
     "show global variables": (
         ("version", "8.0.31"), ("datadir", "/nowhere"), ("innodb_buffer_pool_size", "134217728"), ("log_bin", "ON"),
     ),
-    ".*innodb_tablespaces": ((7, 5000),),
+    ".*innodb_tablespaces": ((7,),),
     ".*innodb_trx": ((3, 20, 0, 0, 0, 0),),
     ".*innodb_buffer_page": ((30,),),
     "show engine innodb status": (("InnoDB", "", STATUS),),

@@ -23,7 +23,7 @@ ANSWERS: Mapping[str, Any] = {
     r"show global variables": [
         ("version", "8.0.31"), ("innodb_buffer_pool_size", "1000000"), ("log_bin", "OFF"), ("read_only", "OFF"),
     ],
-    r".*innodb_tablespaces": [(7, 5000)],
+    r".*innodb_tablespaces": [(7,)],
     r".*innodb_trx": [(0, 0, 0, 0, 0, 0)],
     r".*innodb_buffer_page": [(30,)],
     r"show engine innodb status": [("InnoDB", "", STATUS)],
@@ -91,7 +91,7 @@ def test_dirty_pages_that_no_start_reads_have_their_own_tablespace_or_type(versi
 
 def test_pages_of_temporary_tables_do_not_count() -> None:
     state = read()
-    assert (state.dirty_pages, state.files, state.data_bytes, state.pool_bytes) == (70, 7, 5000, 1000000)
+    assert (state.dirty_pages, state.files, state.pool_bytes, state.tls_library) == (70, 7, 1000000, "")
     assert (state.redo_bytes, state.reads_per_s, state.notes) == (800, 2000.0, ())
 
 
@@ -103,11 +103,11 @@ def test_pages_of_temporary_tables_do_not_count() -> None:
     ],
 )  # fmt: skip
 def test_files_that_a_start_does_not_open_do_not_count(version: str, files: int) -> None:
-    assert read({r".*innodb_sys_tablespaces": [(3, 400)]}, version=version).files == files
+    assert read({r".*innodb_sys_tablespaces": [(3,)]}, version=version).files == files
 
 
 def test_undo_logs_of_mariadb_do_not_count() -> None:
-    old = {r".*innodb_sys_tablespaces": [(3, 400)]}
+    old = {r".*innodb_sys_tablespaces": [(3,)]}
     state = read(old, version="10.11.5-MariaDB")
     assert (state.dirty_pages, state.files, state.notes) == (70, 3, ())
     hidden = read({**old, r".*innodb_buffer_page": NO_PROCESS}, version="10.11.5-MariaDB")
@@ -178,14 +178,14 @@ def test_what_comes_after_the_start_is_named(variables: dict[str, str], words: s
 )  # fmt: skip
 def test_a_replica_is_named_in_any_dialect(statement: str, version: str) -> None:
     syntax = pymysql.err.ProgrammingError(1064, "syntax")
-    answers = {r".*innodb_(sys_)?tablespaces": [(3, 400)], "show replica status": syntax, statement: [("Waiting",)]}
+    answers = {r".*innodb_(sys_)?tablespaces": [(3,)], "show replica status": syntax, statement: [("Waiting",)]}
     answers["show (replica|all slaves) status"] = syntax
     (note,) = read(answers, version=version).notes
     assert "it is a replica" in note
 
 
 def test_the_right_to_see_a_replica_has_its_name_in_this_flavor() -> None:
-    old = {r".*innodb_sys_tablespaces": [(3, 400)], "show (replica|all slaves) status": NO_PROCESS}
+    old = {r".*innodb_sys_tablespaces": [(3,)], "show (replica|all slaves) status": NO_PROCESS}
     (note,) = read(old, version="10.11.5-MariaDB").notes
     assert "SLAVE MONITOR" in note
 
