@@ -197,7 +197,7 @@ def test_a_crash_trial(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixt
     assert one["verdict"] == "measured", one["reason"]
     assert (one["measures"]["lost"], one["measures"]["kills"]) == (0, 1)
     assert one["measures"]["acknowledged"] > 0
-    assert "5.7.22 recovered without a loss from 1 of 1 crashes (2-100 %) within" in capsys.readouterr().out
+    assert "5.7.22 recovered without a loss from 1 of 1 crash (2-100 %) within" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("sysbench")

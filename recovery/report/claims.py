@@ -306,8 +306,10 @@ def missing_facts(claim: Claim, facts: Mapping[str, float]) -> str:
     missing = [name for name, least in claim.needs.items() if facts.get(name, 0) < least]
     if not missing:
         return ""
-    few = " and ".join(f"{facts.get(name, 0):,} {_FACT_NAMES.get(name, name)}" for name in missing)
-    return f"{few} are too few{f': {claim.why}' if claim.why else ''}"
+    found = [(facts.get(name, 0), _FACT_NAMES.get(name, name)) for name in missing]
+    few = " and ".join(f"{many:,} {noun.removesuffix('s') if many == 1 else noun}" for many, noun in found)
+    are = "is" if len(found) == 1 and found[0][0] == 1 else "are"
+    return f"{few} {are} too few{f': {claim.why}' if claim.why else ''}"
 
 
 def _judge_ratio(claim: Comparison, ours: Contrast) -> Judged:

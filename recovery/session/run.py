@@ -472,9 +472,8 @@ def open_store(
             store.change(status=session.status, notes=session.notes, planned_runs=len(plan.trials))
             store.save()
             store.mark_newest()
-            reporter.say(
-                f"{store.folder.name} is resumed; runs that have ended: {len(plan.done)} of {len(plan.trials)}"
-            )
+            have_ended = "run has ended" if len(plan.trials) == 1 else "runs have ended"
+            reporter.say(f"{store.folder.name} is resumed: {len(plan.done)} of {len(plan.trials)} {have_ended}")
     reporter.event(Progress.set_session_folder, store.folder)
     return store
 

@@ -17,7 +17,7 @@ from recovery.report import markdown, text
 from recovery.report.csv_report import render_csv
 from recovery.report.html import page
 from recovery.report.json_report import to_json
-from recovery.report.summary_text import answers
+from recovery.report.summary_text import answers, slowest_start
 from recovery.report.tables import all_tables
 from recovery.session.store import SessionStore
 from recovery.storage.sessions import REPORT_FILE, load_session
@@ -153,6 +153,19 @@ def test_second_starts_are_in_no_figure_of_warm_starts() -> None:
     assert found["5.7.22", "warm"] == (1, 10.0, 1.0)
     assert found["5.7.22", "second start"] == (1, 80.0, None)
     assert ("8.0.31", "second start") not in found, "it has none"
+
+
+def test_a_proved_start_is_explained_and_not_a_slower_one_that_is_not_proved() -> None:
+    runs = [a_run(2, "warm", 0, ALL), with_metrics(a_run(3, "warm", 19 * GB, FEW), startup_s=80.0)]
+    session = rename_second_starts(a_session(COLD, *runs))
+    warm_alone = [one for one in summarise(session) if one.variant != "cold"]
+    assert {one.variant for one in warm_alone} == {"warm", "second start"}
+    slow = slowest_start(session, warm_alone)
+    assert slow is not None
+    assert slow.variant == "warm"
+    unproved = slowest_start(session, [one for one in warm_alone if one.variant != "warm"])
+    assert unproved is not None
+    assert unproved.variant == "second start"
 
 
 def test_starts_of_an_older_session_are_judged_by_their_bytes(kept_sessions: Path) -> None:

@@ -15,6 +15,7 @@ from fakes import shell_script
 from websites import serving
 
 from recovery.builds import catalog, install
+from recovery.builds.download import download_progress
 from recovery.builds.install import InstalledServer, InstallJob, Origin, ensure_installed
 from recovery.builds.resolve import Sources, available_servers, locate_server, parse_release, resolve_server
 from recovery.cli.main import run
@@ -469,3 +470,9 @@ def test_a_cached_server_that_does_not_run_can_be_removed() -> None:
 )
 def test_a_local_server_is_the_newest_that_is_known(text: str, release: str) -> None:
     assert str(parse_release(text)) == release
+
+
+def test_a_download_says_how_much_has_come_and_how_long_the_rest_takes() -> None:
+    assert download_progress(10 << 20, 50 << 20, 5.0) == "10 MB of 50 MB, about 20 s left"
+    assert download_progress(1 << 20, 601 << 20, 1.0) == "1 MB of 601 MB, about 10 min left"
+    assert download_progress(3 << 20, None, 1.0) == "3 MB"

@@ -23,6 +23,7 @@ from terminals import InTerminal
 from waiting import until
 
 from recovery import __version__
+from recovery.builds.catalog import pinned_servers
 from recovery.cli import doctor
 from recovery.cli.main import run
 from recovery.cli.measure import request_from_arguments
@@ -890,3 +891,14 @@ def test_a_working_directory_that_was_removed_is_named(
     printed = capsys.readouterr().err
     assert "error: the working directory was removed" in printed
     assert "change to a folder that exists" in printed
+
+
+@pytest.mark.parametrize(("machine", "said"), [("x86_64", 0), ("aarch64", 1)])
+def test_versions_says_that_pinned_servers_are_for_another_processor(
+    machine: str, said: int, printed: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    pinned_servers.cache_clear()
+    out, _ = printed("versions")
+    pinned_servers.cache_clear()
+    assert " ".join(out.split()).count("This host is aarch64; the servers of the catalog that are for x86_64") == said

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pymysql
 import pytest
 
+from recovery.cli.measure import request_from_arguments
 from recovery.crash import damage
 from recovery.crash.consistency import first_damage_message
 from recovery.crash.tasks import FileFault
@@ -132,3 +133,9 @@ def test_the_first_message_about_damage_is_found(lines: str, message: str | None
 @pytest.mark.parametrize("log", sorted(LOGS.glob("*.err")), ids=lambda log: log.name)
 def test_a_good_start_has_no_message_about_damage(log: Path) -> None:
     assert first_damage_message(log.read_text(encoding="utf-8", errors="replace").splitlines()) is None
+
+
+def test_a_damaged_server_is_given_up_earlier_unless_the_user_says_when() -> None:
+    assert request_from_arguments("damage", []).method.stall_s == 60
+    assert request_from_arguments("damage", ["--stall", "300"]).method.stall_s == 300
+    assert request_from_arguments("crash-recovery", []).method.stall_s == 300

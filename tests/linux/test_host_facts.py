@@ -299,3 +299,15 @@ def test_a_busy_host_is_fit_but_the_verdict_says_that_it_is_busy() -> None:
     assert "busy" not in summary_lines({"Others": (Check("load", True, "0.02", "y"),)})[0]
     bad = summary_lines({"Others": (load, Check("disk", False, "full", "x", "free some"))})
     assert bad[0] == "This host is not fit for measurements: 1 BAD."
+
+
+@pytest.mark.parametrize(("machine", "ok"), [("x86_64", True), ("aarch64", None)])
+def test_the_doctor_says_which_processor_the_pinned_servers_are_for(
+    machine: str, ok: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = {**doctor.machine_facts(), "architecture": machine}
+    monkeypatch.setattr(doctor, "machine_facts", lambda: facts)
+    found = check_of(doctor.machine_checks(), "processor")
+    assert (found.ok, found.detail) == (ok, machine)
+    assert "x86_64" in found.why
+    assert "MYSQLD" in found.hint

@@ -31,7 +31,7 @@ from recovery.cli.values import (
     variant_text,
 )
 from recovery.errors import UsageError
-from recovery.experiments import EXPERIMENTS, crash_recovery
+from recovery.experiments import EXPERIMENTS, crash_recovery, find_experiment
 from recovery.experiments.experiment import OwnDataOptions
 from recovery.model import Layout, NamedSettings
 from recovery.mysqld import startup
@@ -174,7 +174,8 @@ def test_make_passes_on_every_setting(name: str, from_environment: bool) -> None
 
 
 def test_defaults_equal_those_of_the_modules_that_the_table_does_not_import() -> None:
-    assert f"[default: {startup.DEFAULT_STALL_S:g}]" in BY_NAME["stall"].help
+    damage_s = find_experiment("damage").stall_s
+    assert f"[default: {startup.DEFAULT_STALL_S:g}; damage: {damage_s:g}]" in BY_NAME["stall"].help
     assert BY_NAME["stacks"].values == (samplers.AUTO, *samplers.PROGRAMS)
 
 
