@@ -439,7 +439,9 @@ def test_closed_standard_streams_are_opened_on_nothing(tmp_path: Path) -> None:
 
 def test_the_line_of_a_damaged_server_that_did_not_start_says_what_it_did(make: Make) -> None:
     display, stream = make()
-    display.event(Progress.planned, PLANNED.plan)
+    plan = PLANNED.plan
+    assert plan is not None
+    display.event(Progress.planned, plan)
     told = {"start": "the server ended with exit code 1", "says": "tablespace is missing"}
     display.trial_ended(replace(run_of(trials()[0], None), observations=told))
     assert stream.getvalue().splitlines() == ["[1/8] 5.7.22 cold 1 of 2, run 1: the server ended with exit code 1"]

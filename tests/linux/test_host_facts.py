@@ -305,7 +305,7 @@ def test_a_busy_host_is_fit_but_the_verdict_says_that_it_is_busy() -> None:
 def test_the_doctor_says_which_processor_the_pinned_servers_are_for(
     machine: str, ok: bool | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    facts = {**doctor.machine_facts(), "architecture": machine}
+    facts = {**procfs.machine_facts(), "architecture": machine}
     monkeypatch.setattr(doctor, "machine_facts", lambda: facts)
     found = check_of(doctor.machine_checks(), "processor")
     assert (found.ok, found.detail) == (ok, machine)
