@@ -17,11 +17,13 @@ from intervals.cells import SessionCell, session_cells, with_first_sessions
 from intervals.components import between_sessions, drift, explained, within_sessions
 from intervals.coverage import QUESTIONS, SEVERAL, Coverage, Spread, coverage
 from intervals.left_out import left_out
+from intervals.over_sessions import MIN_SESSIONS_OF_A_MEAN, ratios_over_sessions
 from intervals.page import short_table, tables, with_tables
 from intervals.picture import picture
 from scipy import stats
 
 from recovery.analysis.history import Setting
+from recovery.model import ExtraRun, Verdict
 from recovery.storage.sessions import load_session
 
 LEAST, REPEATS = 0.90, 200
@@ -177,6 +179,51 @@ def test_the_first_session_over_a_directory_is_known() -> None:
     ]  # fmt: skip
 
 
+def test_the_first_start_over_a_directory_is_in_no_value() -> None:
+    """Nor is it where a session did not store its directory. A first read is none of the values already."""
+    cells = [
+        cell("s-01", (9.0, 1.1, 1.2), directory="93.75"),
+        cell("s-02", (1.3, 1.1, 1.2), directory="93.7503"),
+        cell("s-03", (8.0, 1.1, 1.2)),
+        cell("s-04", (1.3, 1.1, 1.2), directory="50.00", first_s=7.0),
+        cell("s-05", (1.3, 1.1, 1.2), directory="60.00", setting=Setting("5.7.22", "warm", 200_000, "")),
+    ]
+    found = with_first_sessions(cells)
+    assert [(one.first_s, one.values, len(one.at), len(one.blocks)) for one in found] == [
+        (9.0, (1.1, 1.2), 2, 2), (None, (1.3, 1.1, 1.2), 3, 3), (8.0, (1.1, 1.2), 2, 2), (7.0, (1.3, 1.1, 1.2), 3, 3),
+        (None, (1.3, 1.1, 1.2), 3, 3),
+    ]  # fmt: skip
+    assert with_first_sessions(found) == found, "the stored cells are read again"
+
+
+def test_a_first_read_is_the_first_start() -> None:
+    session = load_session(ROOT / "fixtures" / "sessions" / "three-versions")
+    read = replace(
+        session.runs[0], number=0, extra=ExtraRun.FIRST_READ, metrics={"startup_s": 99.0}, verdict=Verdict.SAMPLED
+    )
+    first, *_ = session_cells("s", replace(session, runs=(read, *session.runs)))
+    assert first.setting.server == read.version
+    assert first.first_s == 99.0
+    assert 99.0 not in first.values
+
+
+def test_a_ratio_is_given_by_size_where_both_have_enough_sessions() -> None:
+    def both(session: str, tables: int, ratio: float) -> list[SessionCell]:
+        servers = {"5.7.22": 1.0, "8.0.31": ratio}
+        return [
+            cell(session, (mean, mean, mean), setting=Setting(server, "cold", tables, ""))
+            for server, mean in servers.items()
+        ]
+
+    large = [one for number in (1, 2, 3) for one in both(f"s-0{number}", 200_000, 1.2)]
+    small = [one for number in (4, 5, 6) for one in both(f"s-0{number}", 50_000, 1.5)]
+    assert [(one.what, round(one.value, 3)) for one in ratios_over_sessions([*large, *small])] == [
+        ("8.0.31 over 5.7.22, cold, 50,000 tables", 1.5), ("8.0.31 over 5.7.22, cold, 200,000 tables", 1.2),
+    ]  # fmt: skip
+    (pooled,) = ratios_over_sessions([*large, *small[:4]])
+    assert pooled.what == "8.0.31 over 5.7.22, cold, 50,000 to 200,000 tables"
+
+
 def test_a_session_gives_a_cell_for_each_cache_and_number_of_tables() -> None:
     session = load_session(ROOT / "fixtures" / "sessions" / "three-versions")
     cells = tuple(session_cells("three-versions", session))
@@ -241,7 +288,8 @@ def test_the_first_page_has_the_seconds_over_sessions_of_the_file(stored: dict[s
         server = name.removeprefix("MySQL ").lower().replace(" ", "-")
         cells = [cell["values"] for cell in stored["cells"] if cell["setting"] == [server, "cold", 200_000, ""]]
         means = sorted(statistics.fmean(values) for values in cells)
-        values = [over[server][key] for key in ("value", "low", "high")] if server in over else means
+        has_mean = len(means) >= MIN_SESSIONS_OF_A_MEAN
+        values = [over[server][key] for key in ("value", "low", "high")] if has_mean else means
         numbers = [number for figure in figures_in(shown) for number in figure.numbers]
         assert len(numbers) == len(values), name
         assert all(abs(one.value - value) <= one.step / 2 * 1.001 for one, value in zip(numbers, values, strict=True))

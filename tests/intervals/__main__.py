@@ -60,13 +60,11 @@ def main(also: tuple[Path, ...], repeats: int, seed: int, out: Path) -> None:
 
 
 def read_cells(folders: Iterable[Path]) -> tuple[SessionCell, ...]:
-    """Returns the cells of all sessions in these folders."""
+    """Returns the cells of all sessions in these folders, with all their starts."""
     reports = sorted(
         path for folder in folders for path in folder.glob("*/report.json") if not path.parent.is_symlink()
     )
-    return with_first_sessions(
-        cell for path in reports for cell in session_cells(path.parent.name, load_session(path.parent))
-    )
+    return tuple(cell for path in reports for cell in session_cells(path.parent.name, load_session(path.parent)))
 
 
 def found_in(cells: tuple[SessionCell, ...], *, repeats: int, seed: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from recovery.analysis.effective_options import server_of_cell
 from recovery.analysis.history import Setting, setting_of
 from recovery.analysis.statistics import MIN_RUNS
 from recovery.analysis.summary import measured_runs_by_cell
-from recovery.model import STARTUP_METRIC, Run, Session, stored_number
+from recovery.model import STARTUP_METRIC, Cache, ExtraRun, Run, Session, stored_number
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class SessionCell:
     started_at: str
     setting: Setting
     values: tuple[float, ...]
-    """Seconds of each start, in the order of the runs."""
+    """Seconds of each start, in the order of the runs, without the first cold one over its directory."""
     at: tuple[float, ...]
     """When each run began: 0 is the first run of the session and 1 the last."""
     blocks: tuple[int, ...]
@@ -37,12 +37,12 @@ class SessionCell:
     """Seconds that building its data directory took, to tell directories apart; None if they were not stored."""
     is_first: bool = False
     """Whether no earlier session measured this data directory."""
+    first_s: float | None = None
+    """Seconds of the first cold start over the directory: the first read, or the first run of a session without one."""
     reads_1_per_s: float | None = None
     """4 KiB at random by one thread: the mean of what was measured before each block, or else before the session."""
     reads_16_per_s: float | None = None
     first_read_ms: float | None = None
-    cpu_s: float | None = None
-    """Mean CPU seconds of the server until it was ready."""
     others_cpus: float | None = None
     """CPUs that other processes used during the starts."""
     steal: float | None = None
@@ -70,6 +70,7 @@ def session_cells(name: str, session: Session) -> Iterator[SessionCell]:
     cells = measured_runs_by_cell(session)
     settings = {cell: setting_of(session, *cell) for cell in cells}
     count = Counter(settings.values())
+    first_reads = {run.version: run.metrics[STARTUP_METRIC] for run in session.runs if run.extra is ExtraRun.FIRST_READ}
     for (version, variant), runs in cells.items():
         values = tuple(run.metrics[STARTUP_METRIC] for run in runs if run.metrics.get(STARTUP_METRIC))
         setting = settings[version, variant]
@@ -89,10 +90,10 @@ def session_cells(name: str, session: Session) -> Iterator[SessionCell]:
             engine=str(session.settings.get("engine") or "local"),
             traced=session.has_traced_times,
             directory=server_of_cell(session, version, variant).get("build_s"),
+            first_s=first_reads.get(version) if setting.cache == Cache.COLD else None,
             reads_1_per_s=_mean(runs, "host_reads_per_s") or stored_number(host.get("probe_4k_1_iops")),
             reads_16_per_s=_mean(runs, "host_reads_16_per_s") or stored_number(host.get("probe_4k_16_iops")),
             first_read_ms=stored_number(host.get("probe_first_read_ms")),
-            cpu_s=_mean(runs, "cpu_s"),
             others_cpus=_share(runs, "others_cpu_s"),
             steal=_share(runs, "steal_s"),
         )
@@ -111,13 +112,24 @@ def _share(runs: Sequence[Run], name: str) -> float | None:
 
 
 def with_first_sessions(cells: Iterable[SessionCell]) -> tuple[SessionCell, ...]:
-    """Returns the cells in the order of their sessions, and marks those that were the first over a data directory."""
+    """Returns the cells in the order of their sessions, marks those that were the first over a data directory, and
+    takes the first cold start of these out of their values. A session that did not store its directory counts as the
+    first over it."""
     first: dict[tuple[str, str | None], str] = {}
     found = []
     for cell in sorted(cells, key=lambda one: (one.started_at, one.session, one.setting)):
-        session = first.setdefault((cell.setting.server, cell.directory), cell.session)
-        found.append(replace(cell, is_first=cell.directory is not None and session == cell.session))
+        directory = None if cell.directory is None else f"{float(cell.directory):.2f}"
+        session = first.setdefault((cell.setting.server, directory), cell.session)
+        is_first = directory is not None and session == cell.session
+        cell = replace(cell, directory=directory, is_first=is_first)
+        found.append(_without_first_start(cell) if is_first or directory is None else cell)
     return tuple(found)
+
+
+def _without_first_start(cell: SessionCell) -> SessionCell:
+    if cell.setting.cache != Cache.COLD or cell.first_s is not None:
+        return cell
+    return replace(cell, values=cell.values[1:], at=cell.at[1:], blocks=cell.blocks[1:], first_s=cell.values[0])
 
 
 def of_hosts(cells: Iterable[SessionCell]) -> tuple[SessionCell, ...]:

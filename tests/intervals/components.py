@@ -248,7 +248,6 @@ FACTORS: Mapping[str, Factor] = {
     "reads a second, 16 threads": lambda cell: _log(cell.reads_16_per_s),
     "reads a second, 1 thread": lambda cell: _log(cell.reads_1_per_s),
     "milliseconds of a first read": lambda cell: _log(cell.first_read_ms),
-    "CPU seconds of the server": lambda cell: _log(cell.cpu_s),
     "CPUs used by others": lambda cell: cell.others_cpus,
     "steal": lambda cell: cell.steal,
 }

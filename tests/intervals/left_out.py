@@ -22,13 +22,14 @@ class LeftOut:
 
 def left_out(cells: Sequence[SessionCell]) -> tuple[LeftOut, ...]:
     """Returns how often intervals contain the mean of a session that they were not made of, or what others say of it.
-    An interval over the others needs three of them."""
+    An interval over the others needs three of them, and one of runs three runs."""
     groups = tuple(by_setting(cells).values())
+    with_intervals = [[cell for cell in group if len(cell.values) >= MIN_RUNS] for group in groups]
     of_four = [group for group in groups if len(group) > MIN_RUNS]
     return (
-        _counted("its own interval contains the mean of the others", of_four, _own_contains),
-        _pairs("the interval of one other session contains its mean", groups, _other_contains),
-        _pairs("it does not differ significantly from one other session", groups, _do_not_differ, twice=False),
+        _counted("its own interval contains the mean of the others", of_four, _own_contains, needs=MIN_RUNS),
+        _pairs("the interval of one other session contains its mean", with_intervals, _other_contains),
+        _pairs("it does not differ significantly from one other session", with_intervals, _do_not_differ, twice=False),
         _counted("the others say where the next session is: it is there", of_four, _predicts),
         _by_fives("the interval over five sessions in a row contains the mean of the others", groups),
     )
@@ -38,8 +39,16 @@ Session = SessionCell
 Others = Sequence[SessionCell]
 
 
-def _counted(what: str, groups: Sequence[Others], contains: Callable[[Session, Others], bool]) -> LeftOut:
-    found = [contains(cell, [other for other in group if other is not cell]) for group in groups for cell in group]
+def _counted(
+    what: str, groups: Sequence[Others], contains: Callable[[Session, Others], bool], *, needs: int = 1
+) -> LeftOut:
+    """Counts the sessions with as many runs as are needed."""
+    found = [
+        contains(cell, [other for other in group if other is not cell])
+        for group in groups
+        for cell in group
+        if len(cell.values) >= needs
+    ]
     return LeftOut(what, sum(found), len(found))
 
 

@@ -14,6 +14,8 @@ from recovery.model import Cache
 
 MANY = 20_000
 """A session of fewer tables says little about many."""
+MIN_SESSIONS_OF_A_MEAN = 5
+"""Of fewer sessions the means themselves are shown: their interval over sessions is nearly all of the t of so few."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,8 @@ class OverSessions:
     least: float
     """The smallest value of a session."""
     most: float
+    values: tuple[float, ...]
+    """Those of the sessions, from the smallest on."""
 
 
 def means_over_sessions(cells: Sequence[SessionCell]) -> Iterator[OverSessions]:
@@ -37,23 +41,42 @@ def means_over_sessions(cells: Sequence[SessionCell]) -> Iterator[OverSessions]:
 
 
 def ratios_over_sessions(cells: Sequence[SessionCell]) -> Iterator[OverSessions]:
-    """Yields the ratio of two servers, cold, over the sessions that measured both: at least three."""
+    """Yields the ratio of two servers, cold, over the sessions that measured both: at least three of a size."""
     many = [cell for cell in cells if cell.setting.cache == Cache.COLD and cell.setting.tables >= MANY]
     for servers in combinations(sorted({cell.setting.server for cell in many}), 2):
-        pairs = paired(many, servers)
-        if len(pairs) < MIN_RUNS:
-            continue
-        tables = sorted({one.setting.tables for one, _ in pairs})
-        what = f"{servers[1]} over {servers[0]}, cold, {tables[0]:,} to {tables[-1]:,} tables"
-        yield _over(what, [one for one, _ in pairs], [other.mean / one.mean for one, other in pairs])
+        for pairs in _by_size(paired(many, servers)):
+            if len(pairs) < MIN_RUNS:
+                continue
+            tables = sorted({one.setting.tables for one, _ in pairs})
+            sizes = " to ".join(f"{one:,}" for one in dict.fromkeys((tables[0], tables[-1])))
+            what = f"{servers[1]} over {servers[0]}, cold, {sizes} tables"
+            yield _over(what, [one for one, _ in pairs], [other.mean / one.mean for one, other in pairs])
+
+
+Pairs = list[tuple[SessionCell, SessionCell]]
+
+
+def _by_size(pairs: Pairs) -> tuple[Pairs, ...]:
+    """Returns the pairs with the largest number of tables and those with fewer, if both are enough for an interval: the
+    ratio can change with the size. Otherwise it returns all."""
+    largest = max((one.setting.tables for one, _ in pairs), default=0)
+    fewer = [pair for pair in pairs if pair[0].setting.tables < largest]
+    of_largest = [pair for pair in pairs if pair[0].setting.tables == largest]
+    return (fewer, of_largest) if min(len(fewer), len(of_largest)) >= MIN_RUNS else (pairs,)
 
 
 def first_runs(cells: Sequence[SessionCell]) -> Iterator[OverSessions]:
-    """Yields how much longer the first run of a session took than the mean of its others: of the first sessions over
+    """Yields how much longer the first start of a session took than the mean of its others: of the first sessions over
     their directories, and of later ones."""
     for what, is_first in (("after a build", True), ("later", False)):
         found = [cell for cell in cells if cell.directory is not None and cell.is_first == is_first]
-        yield _over(what, found, [cell.values[0] / statistics.fmean(cell.values[1:]) for cell in found])
+        yield _over(what, found, [_first_over_others(cell) for cell in found])
+
+
+def _first_over_others(cell: SessionCell) -> float:
+    if cell.first_s is not None:
+        return cell.first_s / cell.mean
+    return cell.values[0] / statistics.fmean(cell.values[1:])
 
 
 def _over(what: str, cells: Sequence[SessionCell], values: Sequence[float]) -> OverSessions:
@@ -61,4 +84,4 @@ def _over(what: str, cells: Sequence[SessionCell], values: Sequence[float]) -> O
     assert found is not None
     assert found.interval is not None
     names = tuple(cell.session for cell in cells)
-    return OverSessions(what, names, found.mean, *found.interval, min(values), max(values))
+    return OverSessions(what, names, found.mean, *found.interval, min(values), max(values), tuple(sorted(values)))

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import Any
 
+from intervals.over_sessions import MIN_SESSIONS_OF_A_MEAN
+
 Found = dict[str, Any]
 
 
@@ -149,12 +151,19 @@ def over_sessions_table(found: Found) -> str:
         (
             one["what"],
             len(one["sessions"]),
-            _interval(one["value"], one["low"], one["high"]),
+            _mean_or_values(one),
             _range(one["least"], one["most"]),
         )
         for one in found["over_sessions"]
     )
     return _table(("over sessions", "sessions", "mean or ratio", "in a session"), rows)
+
+
+def _mean_or_values(one: Found) -> str:
+    """Returns a ratio or a mean with its interval, or the means of sessions that are too few for one."""
+    if " over " in one["what"] or len(one["values"]) >= MIN_SESSIONS_OF_A_MEAN:
+        return _interval(one["value"], one["low"], one["high"])
+    return "; ".join(map(_number, one["values"]))
 
 
 def _interval(value: float, low: float | None, high: float | None) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from intervals.cells import SessionCell, by_setting
+from intervals.over_sessions import MIN_SESSIONS_OF_A_MEAN
 from recovery.analysis.statistics import over_sessions
 from recovery.model import Cache
 from recovery.report.html.charts import About, Row, Segment, bar_css, bars
@@ -57,13 +58,15 @@ def _rows(cells: Sequence[SessionCell]) -> Iterator[Row]:
         if (setting.cache, setting.tables, setting.others) != (Cache.COLD, TABLES, "") or found is None:
             continue
         product, number = _named(setting.server)
-        if found.interval is None:
-            text = f"{' and '.join(map(_seconds, sorted(means)))} s, {len(means)} sessions"
+        interval = found.interval if len(means) >= MIN_SESSIONS_OF_A_MEAN else None
+        if interval is None:
+            *first, last = map(_seconds, sorted(means))
+            text = f"{', '.join(first)} and {last} s, {len(means)} sessions"
         else:
-            low, high = map(_seconds, found.interval)
+            low, high = map(_seconds, interval)
             text = f"{_seconds(found.mean)} s ({low}-{high}), {len(means)} sessions"
         dots = tuple((one.mean, f"{one.session}: {_seconds(one.mean)} s") for one in group)
-        yield Row(f"{product} {number}", {product: found.mean}, text, interval=found.interval, runs=dots)
+        yield Row(f"{product} {number}", {product: found.mean}, text, interval=interval, runs=dots)
 
 
 def _named(server: str) -> tuple[str, str]:
