@@ -106,7 +106,7 @@ def estimate(
             answer = None if isinstance(found, RecoveryError) else found
             is_printed = write_json(target, render_estimate(where, answer, time.time()))
             text = json.dumps(as_json(where, answer or str(found)), indent=None if watches else 2)
-            if not write_json(json_to, f"{text}\n") and not is_printed:
+            if not write_json(json_to, f"{text}\n", append=was_written) and not is_printed:
                 lines.print(found)
             was_written = True
             if not watches:
@@ -115,14 +115,13 @@ def estimate(
     except KeyboardInterrupt:
         if watches and was_written:
             remove_json(target)  # nobody would replace it
-            remove_json(json_to)
         return InterruptedByUserError.exit_code
     except Exception as error:  # whatever ends this, nobody must go on reading old figures
         said = error.message if isinstance(error, RecoveryError) else message_of(error)
         with suppress(RecoveryError, OSError):  # the error itself may be that one cannot be written
             write_json(target, render_estimate(where, None, time.time()))
         with suppress(RecoveryError, OSError):
-            write_json(json_to, f"{json.dumps(as_json(where, said))}\n")
+            write_json(json_to, f"{json.dumps(as_json(where, said))}\n", append=was_written)
         raise
     return 0
 

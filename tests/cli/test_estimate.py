@@ -188,6 +188,15 @@ def test_ctrl_c_removes_no_target_of_a_link(
     assert f"--openmetrics={metrics} cannot be written: {metrics} is a link" in refused(capsys, *words)
 
 
+def test_watch_writes_an_object_a_line_and_keeps_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = tmp_path / "estimates.jsonl"
+    lines.write_text("old\n")
+    Server(monkeypatch, ESTIMATED, *[LOST] * 2, ESTIMATED, KeyboardInterrupt())
+    assert run(["estimate", "--socket", "/run/s", "--watch", "--json", str(lines)]) == 130
+    found = [json.loads(line) for line in lines.read_text().splitlines()]
+    assert [("seconds" in one, "error" in one) for one in found] == [(True, False), (False, True), (True, False)]
+
+
 @pytest.mark.parametrize("watch", [(), ("--watch",)])
 def test_an_error_that_ends_the_command_leaves_no_old_figures(
     watch: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
