@@ -22,7 +22,8 @@ from fakes import fake_build, shell_script
 from sessions import FIXTURES, stored
 
 from recovery.builds import packages
-from recovery.cli import measure, repeat
+from recovery.builds.resolve import AvailableServer
+from recovery.cli import measure, plan_text, repeat
 from recovery.cli.main import run
 from recovery.cli.measure import request_from_arguments
 from recovery.cli.plan_text import announce
@@ -162,6 +163,19 @@ def test_what_is_built_already_is_no_new_data(at: list[str], tmp_path: Path) -> 
     save_state(folder, half)
     (planned,) = plan_ahead(request).datadirs
     assert planned.need.bytes == planned.size.bytes - 10**9, "the build is continued"
+
+
+def test_what_is_to_be_downloaded_is_announced(at: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    request = request_from_arguments("cold-recovery", ["--tables", "5", "--runs", "1", *at])
+    plan, said = plan_ahead(request), list[str]()
+    fetched = replace(request, servers=replace(request.servers, versions=("5.7.22", "mariadb-10.11"), mysqld=()))
+    monkeypatch.setattr(plan_text, "plan_ahead", lambda _: plan)
+    monkeypatch.setattr(
+        plan_text, "available_servers",
+        lambda: [AvailableServer("5.7.22", "npm", False, 3 * 10**8), AvailableServer("mariadb-10.11", "", True, 9)],
+    )  # fmt: skip
+    announce([fetched], said.append, yes=True)
+    assert said[-1].endswith("; 300.0 MB are downloaded first")
 
 
 def test_tables_that_do_not_fit_are_refused_before_anything_is_built(

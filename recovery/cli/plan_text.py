@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import click
 from rich.console import Console
 
-from recovery.builds.resolve import parse_version_option
+from recovery.builds.resolve import available_servers, parse_version_option
 from recovery.cli.output import escaped_text, print_line
 from recovery.errors import InterruptedByUserError, RecoveryError, UsageError, escape_control
 from recovery.experiments import find_experiment
@@ -164,7 +164,7 @@ def announce(requests: Sequence[Request], say: Callable[[str], None], *, yes: bo
     check_space_ahead(requests, plans)
     for note in dict.fromkeys(note for request in requests for note in _flavor_notes(request)):
         say(note)
-    say(cost_text(requests, plans, times=times))
+    say(f"{cost_text(requests, plans, times=times)}{_downloads_text(requests)}")
     is_large = _seconds(plans, times) > LONG_S or combined_need(plans).bytes > LARGE_BYTES
     if is_large and can_ask() and not yes and not confirm("Begin?"):
         less = "SCALE=quick, or " if any(find_experiment(request.scenario).scale for request in requests) else ""
@@ -193,6 +193,13 @@ def cost_text(requests: Sequence[Request], plans: Sequence[Plan], *, times: int 
     need = combined_need(plans).bytes
     disk = f"{size(need)} of disk" if need else "nothing new on the disk"
     return f"{about} {duration_text(_seconds(plans, times))} and {disk}"
+
+
+def _downloads_text(requests: Iterable[Request]) -> str:
+    """Returns what has to be fetched of the catalog before the first start. Of other sources no size is known ahead."""
+    needed = {name for request in requests if not request.servers.image for name in request.servers.versions}
+    sizes = [one.bytes or 0 for one in available_servers() if one.version in needed and not one.cached]
+    return f"; {size(sum(sizes))} are downloaded first" if any(sizes) else ""
 
 
 def _tables_text(schema: Schema) -> str:
