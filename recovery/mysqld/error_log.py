@@ -321,6 +321,19 @@ def milestone_of(line: str) -> Milestone | None:
     return Milestone[match.lastgroup] if match is not None and match.lastgroup else None
 
 
+def joined_line(line: str, rest: str) -> str | None:
+    """Returns the line that a terminal or an editor has broken in two, or None. Only as one they say something of a
+    start."""
+    if _says_something(line) or _says_something(rest):
+        return None
+    both = (f"{line.rstrip()}{between}{rest.lstrip()}" for between in (" ", ""))
+    return next((one for one in both if _says_something(one)), None)
+
+
+def _says_something(line: str) -> bool:
+    return milestone_of(line) is not None or classify(line) is not None
+
+
 # --- The end of a server, as other programs report it in the same log or journal
 
 

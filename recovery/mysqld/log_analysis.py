@@ -268,14 +268,14 @@ class StartParser:
             self._script_goes_on = switches
         cuts = [torn.start() for torn in _TORN.finditer(line.message, 1)]
         if not cuts:
-            return self._take(number, text, line, stamp)
+            return self._take(number, line, stamp)
         begin, spans = len(text) - len(line.message), (0, *cuts, len(line.message))
         # The next line of a collected log follows without the collector's stamp, so it gets that of this line.
         pieces = [text[: begin + to] if not at else text[:begin] + line.message[at:to] for at, to in pairwise(spans)]
-        return [start for piece in pieces for start in self._take(number, piece, *self._stamps.read(piece))]
+        return [start for piece in pieces for start in self._take(number, *self._stamps.read(piece))]
 
-    def _take(self, number: int, text: str, line: LogLine, stamp: Stamp | None) -> list[LoggedStart]:
-        milestone = milestone_of(text)
+    def _take(self, number: int, line: LogLine, stamp: Stamp | None) -> list[LoggedStart]:
+        milestone = milestone_of(line.message)
         if milestone is None and self._open is not None and line.message.startswith("Version: '"):
             # This line follows the ready line, which is translated up to 5.7 and in MariaDB.
             milestone = Milestone.READY

@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from recovery.mysqld.error_log import joined_line
+
 _TIME = r"(?P<hour>\d{1,2}):(?P<minute>\d\d):(?P<second>\d\d)(?P<fraction>\.\d{1,9})?"
 _STAMP = re.compile(
     r"(?<!\d)(?:(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)(?P<between>[T ])|(?P<short>\d{6}) ) ?"
@@ -141,9 +143,21 @@ class StampReader:
         """From the collector's clock to the server's: the difference of their zones."""
         self._pairs: Counter[str] = Counter()
         """How many lines had a collector's stamp of a form before the server's own."""
+        self._before: tuple[LogLine, Stamp] | None = None
+        """The last line with a stamp."""
 
     def read(self, text: str) -> tuple[LogLine, Stamp | None]:
-        """Returns the parts of a line and its time: the server's own stamp, or that of the collector."""
+        """Returns the parts of a line and its time: the server's own stamp, or that of the collector. The second half
+        of a line that a terminal has broken in two is returned as the whole line."""
+        line, stamp = self._read(text)
+        if stamp is not None:
+            self._before = line, stamp
+        joined = None if stamp is not None or self._before is None else joined_line(self._before[0].message, text)
+        if joined is None or self._before is None:
+            return line, stamp
+        return replace(self._before[0], message=joined), self._before[1]
+
+    def _read(self, text: str) -> tuple[LogLine, Stamp | None]:
         line = self._without_plain_stamp(split_line(text))
         collected = line.collected
         if collected is not None and not collected.text[:1].isdigit():
