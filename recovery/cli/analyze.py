@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePath
 
@@ -85,13 +85,19 @@ def _read_log(file: Path) -> AnalyzedLog:
     if str(file) == "-":
         if sys.stdin is None:
             raise UsageError("standard input is closed", "recovery analyze FILE...")
-        return AnalyzedLog("-", tuple(starts_in(sys.stdin.buffer, "standard input")))
+        return AnalyzedLog("-", _by_line(starts_in(sys.stdin.buffer, "standard input")))
     with open_log(file) as opened:
-        starts = tuple(starts_in(opened, str(file)))
+        starts = _by_line(starts_in(opened, str(file)))
     if not starts or starts[-1].outcome != "cut" or starts[-1].ended_early:
         return AnalyzedLog(str(file), starts)
     writer = find_log_writer(file, starts[-1])
     return AnalyzedLog(str(file), (*starts[:-1], until_now(starts[-1], writer)), writer)
+
+
+def _by_line(starts: Iterable[LoggedStart]) -> tuple[LoggedStart, ...]:
+    """Returns the starts in the order of their first lines. Those of one server may be found before those of another
+    that began earlier."""
+    return tuple(sorted(starts, key=lambda start: start.line))
 
 
 def to_json(logs: Sequence[AnalyzedLog]) -> dict[str, object]:

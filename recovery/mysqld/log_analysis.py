@@ -36,7 +36,7 @@ from recovery.mysqld.error_log import (
 )
 from recovery.mysqld.json_log import usual_line
 from recovery.mysqld.phases import BACKGROUND_MILESTONES, FileAccess, PhaseTracker
-from recovery.mysqld.timestamps import LogLine, Stamp, StampReader
+from recovery.mysqld.timestamps import LogLine, Stamp, StampReader, container_of, form_of_stamp, parse_stamp
 
 _VERSION = re.compile(
     r"\((?:mysqld|mariadbd|server)\S* (\d+\.\d+\.\d+[^\s)]*)\) (?:starting|initializing)"
@@ -225,10 +225,99 @@ class _OpenStart:
 
 
 class StartParser:
-    """Takes a log line by line, and returns each start as soon as no further line can belong to it."""
+    """Takes a log line by line, and returns each start as soon as no further line can belong to it. Lines of several
+    servers may alternate in it, if the containers' names or the forms of their stamps tell them apart."""
 
     def __init__(self, now_s: float) -> None:
         """`now_s` gives the year of stamps without one."""
+        self._now_s = now_s
+        self._servers = [_Server(None, _ServerParser(now_s))]
+        self._server = self._servers[0]
+        """The server of the last line."""
+        self._last = self._servers[0]
+        """The server whose start began last."""
+
+    @property
+    def start_line(self) -> int | None:
+        """The number of the first line of the start that began last, or None if it is over."""
+        return self._last.parser.start_line
+
+    @property
+    def idle(self) -> bool:
+        """Whether no start is under way. Then only lines that could begin a start, or add to the last one, matter."""
+        return all(server.parser.idle for server in self._servers)
+
+    @property
+    def follows_last(self) -> bool:
+        """Whether the last line is of the server whose start began last."""
+        return self._server is self._last
+
+    def take(self, number: int, text: str) -> list[LoggedStart]:
+        text = usual_line(text)
+        server = self._server = self._server_of(text)
+        before = server.parser.start_line
+        given = server.parser.take(number, text)
+        if server.parser.start_line not in (None, before):
+            self._last = server
+        return given
+
+    def finish(self) -> list[LoggedStart]:
+        """Returns the starts that are still open at the end of the log."""
+        starts = [start for server in self._servers for start in server.parser.finish(server.successor)]
+        return sorted(starts, key=lambda start: start.line)
+
+    def _server_of(self, text: str) -> _Server:
+        """Returns the server that a line is of."""
+        container = container_of(text)
+        servers = [one for one in self._servers if one.container == container]
+        if container is not None and not servers:
+            # Tables that a client prints have such lines, too.
+            is_named = any(one.container for one in self._servers) or milestone_of(text) is not None
+            return self._add(container) if is_named else self._server
+        server = self._server if self._server.parser.first_line is not None else self._last
+        if servers and server not in servers:
+            server = servers[-1]
+        begins = process_id_in(text) is not None
+        if len(servers) == 1 and not begins:
+            return server
+        form = form_of_stamp(text)
+        same = [one for one in servers if form is not None and one.form == form]
+        if same:
+            same[0].successor = None
+            return same[0]
+        if begins and server.form is not None and server.parser.names_itself:
+            # Either another server writes into this log, too, or this one ended, and the next has another form.
+            server.successor, server = parse_stamp(text), self._add(container)
+        if begins:
+            server.form = form
+        return server
+
+    def _add(self, container: str | None) -> _Server:
+        first = self._servers[0]
+        if len(self._servers) == 1 and first.container is None and first.parser.first_line is None:
+            first.container = container
+            return first
+        self._servers.append(_Server(container, _ServerParser(self._now_s)))
+        return self._servers[-1]
+
+
+@dataclass
+class _Server:
+    """One of the servers of a log."""
+
+    container: str | None
+    """The name before its lines."""
+    parser: _ServerParser
+    form: str | None = None
+    """The form of the stamp with which it named itself."""
+    successor: Stamp | None = None
+    """When the next server named itself with a stamp of another form, as long as this one has no line after that."""
+
+
+class _ServerParser:
+    """Takes the lines of one server."""
+
+    def __init__(self, now_s: float) -> None:
         self._stamps = StampReader(now_s)
         self._open: _OpenStart | None = None
         """The start under way."""
@@ -247,12 +336,20 @@ class StartParser:
         return None if self._open is None else self._open.line
 
     @property
+    def first_line(self) -> int | None:
+        """The number of the first line of the earliest start that has not been returned, or None."""
+        return next((one.line for one in (self._ended, self._open) if one is not None), None)
+
+    @property
+    def names_itself(self) -> bool:
+        """Whether the server has named itself in the start under way."""
+        return self._open is not None and not self._open.tracker.milestones <= _BEFORE
+
+    @property
     def idle(self) -> bool:
-        """Whether no start is under way. Then only lines that could begin a start, or add to the last one, matter."""
         return self._open is None
 
     def take(self, number: int, text: str) -> list[LoggedStart]:
-        text = usual_line(text)
         if (temporary := _TEMPORARY.search(text[:_MAX_TEXT])) is not None:
             self._temporary = temporary[1] == "Starting"
             if self._open is not None and self._open.is_temporary and not self._temporary:
@@ -300,6 +397,8 @@ class StartParser:
 
     def finish(self, next_start: Stamp | None = None) -> list[LoggedStart]:
         """Returns the starts that are still open at the end of the log, or at the beginning of the next start."""
+        if self._open is not None and next_start is not None:
+            self._open.end_before(next_start)
         return [*self._close(), *self._give(next_start)]
 
     def _begin(self, number: int, milestone: Milestone, stamp: Stamp | None) -> list[LoggedStart]:
@@ -315,7 +414,7 @@ class StartParser:
             return []
         if self._open is not None:
             self._open.end_before(stamp)
-        given = self.finish(stamp)
+        given = [*self._close(), *self._give(stamp)]
         self._open = _OpenStart(number, headless, by_safe=milestone is Milestone.SAFE, script=self._script)
         self._open.is_temporary, self._temporary = self._temporary, False
         self._script = None

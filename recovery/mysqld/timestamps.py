@@ -40,8 +40,11 @@ server's own stamp."""
 _SERVER_TEXT = "InnoDB: "
 """A stamp after this is that of the next line: the server writes percentages without a newline."""
 _DIGITS = re.compile(r"\d", re.ASCII)
-_COMPOSE = re.compile(r"[\w.-]{1,100} +\| ", re.ASCII)
+_COLOUR = r"(?:\x1b\[[\d;]{0,20}m)?"
+_COMPOSE = re.compile(rf"{_COLOUR}([\w.-]{{1,100}}) +\| {_COLOUR}", re.ASCII)
 """The container's name, which `docker compose logs` puts before each line."""
+_KUBECTL = re.compile(r"\[pod/([\w.-]{1,253}/[\w.-]{1,63})\] ", re.ASCII)
+"""What `kubectl logs --prefix` puts before each line."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,21 @@ def _may_be_collected(first: re.Match[str], line: str) -> bool:
     """Returns whether the first stamp of a line may be that of kubectl or Docker: it has the form of RFC 3339, and the
     server's own stamp or no line of a server follows."""
     return first["between"] == "T" and first["zone"] is not None and not _OWN_REST.match(line, first.end())
+
+
+def container_of(line: str) -> str | None:
+    """Returns the name of the container that a collector puts before a line, or None."""
+    named = _COMPOSE.match(line) or _KUBECTL.match(line)
+    return None if named is None else named[1]
+
+
+def form_of_stamp(line: str) -> str | None:
+    """Returns the form of the server's own stamp, without its zone, which changes twice a year; None if it has none."""
+    own = split_line(line).own
+    if own is None:
+        return None
+    date = "yymmdd" if own.text[:6].isdigit() else "T" if "T" in own.text else "date"
+    return date if own.whole else f"{date}.us"
 
 
 def parse_stamp(line: str) -> Stamp | None:

@@ -126,6 +126,8 @@ class WatchedLog:
             self._number += 1
             before, totals = self._parser.start_line, self.progress.totals
             self.history += self._parser.take(self._number, text)
+            if not self._parser.follows_last:
+                return
             if self._parser.start_line not in (None, before):
                 self.stamp, self._shift_s, self.has_start = None if stamp is None else stamp.text, None, True
                 self.named = None
