@@ -337,7 +337,7 @@ class Watched:
         where = f" in {last.standing}" if last.standing else ""
         if is_cut and not self.log.ended:
             return f"its start was cut off{where}; no process of this host has its log open"
-        reason = "; ".join(self.log.errors) if last.outcome == "failed" and self.log.errors else last.reason
+        reason = self.log.failure_text(last.reason) if last.outcome == "failed" else last.reason
         return f"its start ended{where}{f': {reason}' if reason else ''}"
 
 

@@ -73,10 +73,13 @@ def classify(line: str) -> Event | None:
     return None
 
 
+_OLD_ERROR = re.compile(r"(?:\d{6} [ \d]\d:\d\d:\d\d )? ?InnoDB: (?:Fatal )?[Ee]rror[: ]", re.ASCII)
+"""How InnoDB begins an error up to 5.6."""
+
+
 def is_error(line: str) -> bool:
-    """Returns whether a line is an error of any severity. The first error usually gives the reason of a failed start,
-    the last one only the fact that it failed."""
-    return _ERROR in line
+    """Returns whether a line is an error of any severity. `StartErrors` tells which one ended a start."""
+    return _ERROR in line or _OLD_ERROR.match(line) is not None
 
 
 def is_note(line: str) -> bool:
@@ -86,6 +89,47 @@ def is_note(line: str) -> bool:
 def error_text(line: str) -> str:
     """Returns an error line from its severity on, and any other line whole."""
     return line[max(0, line.find(_ERROR)) :].strip()
+
+
+_GOES_ON = re.compile(
+    r"mysql\.plugin\b|[Pp]lease run mysql_upgrade|Couldn't load plugin|Can't open shared library|error-message file"
+)
+"""Errors of a server that starts without what it misses."""
+_CONTINUED = re.compile(r"InnoDB: (?=[a-z(])")
+"""The next line of an InnoDB that breaks its errors into lines."""
+_SAYS_WHY = re.compile(
+    r"Fatal error: (?!.*\bengine\b)|Can't start server|\bunknown (?:variable|option)\b|while loading shared"
+    r"|\bgot (?:signal|exception) |Unable to lock|Can't lock aria"
+)
+"""Lines that end a start and give the reason themselves."""
+
+
+def is_harmless(line: str) -> bool:
+    """Returns whether a server that logs this error goes on with its start."""
+    return _GOES_ON.search(line[:MAX_SEARCHED_CHARS]) is not None
+
+
+class StartErrors:
+    """The errors of a start, and which of them is the reason if it fails."""
+
+    def __init__(self) -> None:
+        self._first: str | None = None
+        self._is_open = False
+        """Whether the next line may continue the first error."""
+
+    def add(self, line: str) -> None:
+        text = line[:MAX_SEARCHED_CHARS].strip()
+        if self._is_open and self._first is not None and (match := _CONTINUED.match(text)) is not None:
+            self._first = f"{self._first} {text[match.end() :]}"[:MAX_SEARCHED_CHARS]
+            return
+        self._is_open = False
+        if self._first is None and is_error(text) and not is_harmless(text):
+            self._first, self._is_open = text, _OLD_ERROR.match(text) is not None
+
+    def reason(self, end: str) -> str:
+        """Returns the line that says why a start failed. `end` is the line with which it ended. The first error often
+        gives the reason, the last one only the fact that it failed."""
+        return end.strip() if _SAYS_WHY.search(end) is not None else self._first or end.strip()
 
 
 def microsecond_stamp(line: str) -> float | None:

@@ -28,9 +28,9 @@ from recovery.mysqld.error_log import (
     EndReport,
     EventKind,
     Milestone,
+    StartErrors,
     classify,
     end_report_of,
-    is_error,
     milestone_of,
     progress_of,
 )
@@ -171,7 +171,7 @@ class _OpenStart:
     pid: int | None = None
     outcome: str = "cut"
     reason: str | None = None
-    first_error: str | None = None
+    errors: StartErrors = field(default_factory=StartErrors)
     ended: bool = False
     """Whether a line shows that the server has ended."""
     end: Stamp | None = None
@@ -197,8 +197,7 @@ class _OpenStart:
         self.logged_position = self.logged_position or _POSITION.search(text[:_MAX_TEXT]) is not None
         if self.pid is None:
             self.pid = process_id_in(text)
-        if self.first_error is None and is_error(text):
-            self.first_error = text.strip()[:_MAX_TEXT]
+        self.errors.add(text)
 
     def _place(self, stamp: Stamp, *, sure: bool) -> None:
         if sure:
@@ -438,9 +437,7 @@ class _ServerParser:
         if milestone is Milestone.READY:
             start.outcome, start.reason = "ready", None
         elif event is not None and event.kind is EventKind.FAILURE:
-            # The first error usually gives the reason, the last one only the fact that the start failed.
-            reason = None if " got signal " in text else start.first_error
-            start.outcome, start.reason, start.ended = "failed", reason or text.strip()[:_MAX_TEXT], True
+            start.outcome, start.reason, start.ended = "failed", start.errors.reason(text)[:_MAX_TEXT], True
         elif event is not None and event.kind is EventKind.SHUTDOWN:
             start.reason, start.ended, start.was_stopped = "the server was shut down", True, True
         else:

@@ -23,6 +23,7 @@ from recovery.model import parse_version
 from recovery.mysqld import log_tail
 from recovery.mysqld.error_log import (
     EventKind,
+    StartErrors,
     classify,
     is_error,
     log_counters,
@@ -681,3 +682,19 @@ def test_the_page_begins_with_what_took_the_time() -> None:
     assert log_answer([start, start]).startswith("Start 1 is the slowest of 2: 17 minutes")
     (cut,) = starts_in(io.BytesIO(log.partition("InnoDB: Creating")[0].rpartition("2026")[0].encode()), "log")
     assert log_answer([start, cut]).startswith("The last start is not ready after 2.00 s, in validation")
+
+
+def test_the_reason_of_a_failed_start_is_no_error_that_a_server_starts_with() -> None:
+    errors = StartErrors()
+    for line in (
+        "2018-11-06 12:03:25 1 [ERROR] Can't open the mysql.plugin table. Please run mysql_upgrade to create it.",
+        "InnoDB: Error: log file ./ib_logfile0 is of different size 0 5242880 bytes",
+        "InnoDB: than specified in the .cnf file 0 268435456 bytes!",
+        "2018-11-06 12:03:25 1 [ERROR] Plugin 'InnoDB' init function returned error.",
+    ):
+        errors.add(line)
+    assert errors.reason("[ERROR] Aborting").endswith(
+        "0 5242880 bytes than specified in the .cnf file 0 268435456 bytes!"
+    )
+    fatal = "[ERROR] Fatal error: Can't open and lock privilege tables: Table 'mysql.user' doesn't exist"
+    assert errors.reason(fatal) == fatal

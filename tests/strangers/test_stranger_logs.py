@@ -150,7 +150,6 @@ LOGS = (
         within_s=1,
         never_says=(RAISE_THE_LIMIT,),
         follow=(READY,),
-        failing={"starts": "the line with the cause has no stamp, and the reason is a line that follows from it"},
     ),
     Log(
         ("galera-lost-position.log",),
@@ -321,11 +320,6 @@ LOGS = (
         never_says=(RAISE_THE_LIMIT, "run mysql_upgrade"),
         follow=(GONE,),
         watch_says=("ibdata1 is of a different size",),
-        failing={
-            "starts": "the first error is no cause: a server goes on without mysql.plugin",
-            "words": "mysql_upgrade cannot help a server that refuses the size of ibdata1",
-            "watch": "the size of ibdata1 is not among the errors",
-        },
     ),
     Log(
         ("no-user-table-maria.log",),
@@ -334,7 +328,6 @@ LOGS = (
         never_says=(RAISE_THE_LIMIT,),
         follow=(GONE,),
         watch_says=(r"mysql\.user' doesn't exist",),
-        failing={"starts": "the first error is no cause: a server goes on without some plugins"},
     ),
     Log(
         ("no-user-table-80.log",),
@@ -583,10 +576,6 @@ LOGS = (
         never_says=(RAISE_THE_LIMIT,),
         follow=(GONE,),
         watch_says=("ib_logfile0 is of different size",),
-        failing={
-            "starts": "the line with the cause has no stamp, and the reason is a line that follows from it",
-            "watch": "the line with the cause has no stamp, and is not among the errors",
-        },
     ),
     Log(
         ("sst-under-way.log",),
@@ -628,10 +617,6 @@ LOGS = (
         never_says=(RAISE_THE_LIMIT, "run mysql_upgrade"),
         follow=(GONE,),
         watch_says=(r"mysql\.user' doesn't exist",),
-        failing={
-            "starts": "the first error is no cause: a server goes on without mysql.plugin",
-            "words": "mysql_upgrade needs a server that runs, and this one refuses to",
-        },
     ),
     Log(
         ("port-in-use-80.log",),
