@@ -104,6 +104,31 @@ _SAYS_WHY = re.compile(
 """Lines that end a start and give the reason themselves."""
 
 
+_ENDS_THE_START = re.compile(
+    r"\bAborting\b|\bgot (?:signal|exception) |while loading shared|Fatal error in defaults handling"
+)
+_RETRIED = re.compile(r"Unable to lock|Can't lock aria")
+_ASKED = re.compile(r"\] Received SHUTDOWN from user (<via user signal>)?|: Normal shutdown\b")
+
+
+def ends_the_start(line: str) -> bool:
+    """Returns whether a failure is the last one of a start: a server that cannot lock a file tries again first."""
+    return _ENDS_THE_START.search(line[:MAX_SEARCHED_CHARS]) is not None
+
+
+def is_retried(line: str) -> bool:
+    """Returns whether a server may start although it has logged this failure: it tries again for a while."""
+    return _RETRIED.search(line[:MAX_SEARCHED_CHARS]) is not None
+
+
+def shutdown_request(line: str) -> str | None:
+    """Returns who asked the server to shut down, in words, or None."""
+    asked = _ASKED.search(line[:MAX_SEARCHED_CHARS]) if "hut" in line or "SHUT" in line else None
+    if asked is None:
+        return None
+    return "a signal asked it to shut down" if asked[1] else "it was asked to shut down"
+
+
 def is_harmless(line: str) -> bool:
     """Returns whether a server that logs this error goes on with its start."""
     return _GOES_ON.search(line[:MAX_SEARCHED_CHARS]) is not None

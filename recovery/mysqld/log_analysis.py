@@ -31,8 +31,10 @@ from recovery.mysqld.error_log import (
     StartErrors,
     classify,
     end_report_of,
+    ends_the_start,
     milestone_of,
     progress_of,
+    shutdown_request,
 )
 from recovery.mysqld.json_log import usual_line
 from recovery.mysqld.phases import BACKGROUND_MILESTONES, FileAccess, PhaseTracker
@@ -83,6 +85,7 @@ _SCRIPT = re.compile(
 )
 """The first line of such a script. A container's script switches to another user, and then begins again."""
 _POSITION = re.compile(r"WSREP\]?:? Recovered position", re.ASCII)
+_FOR_POSITION = re.compile(r"WSREP: Running position recovery", re.ASCII)
 _TEMPORARY = re.compile(r"\[Entrypoint\]: (Starting|Stopping) temporary server", re.ASCII)
 _BEFORE_NAMED_S = 2.0
 """The first lines of a server, such as warnings about its options, come at most so long before it names itself."""
@@ -160,6 +163,8 @@ class _OpenStart:
     """Whether that script has stopped it."""
     logged_position: bool = False
     """Whether it has logged its position in Galera's cluster, after which it ends."""
+    for_position: bool = False
+    """Whether mysqld_safe starts it to log its position."""
     first: Stamp | None = None
     last: Stamp | None = None
     whole: bool = False
@@ -328,6 +333,8 @@ class _ServerParser:
         """Whether a container's script is about to run itself again, as another user."""
         self._temporary = False
         """Whether the next server is the temporary one of a container's script."""
+        self._for_position = False
+        """Whether the next server is to log its position."""
 
     @property
     def start_line(self) -> int | None:
@@ -353,6 +360,10 @@ class _ServerParser:
             self._temporary = temporary[1] == "Starting"
             if self._open is not None and self._open.is_temporary and not self._temporary:
                 self._open.was_stopped = True
+        if _FOR_POSITION.search(text[:_MAX_TEXT]) is not None:
+            self._for_position = True
+            if self._open is not None and self._open.by_safe:
+                self._open.for_position, self._for_position = True, False
         script = _SCRIPT.search(text[:_MAX_TEXT])
         if self._open is None and self._ended is None and script is None and milestone_of(text) is None:
             return []
@@ -407,7 +418,8 @@ class _ServerParser:
             begins = headless or milestone in _START_MILESTONES or milestone in _EARLY
         else:
             known = self._open.tracker.milestones
-            begins = milestone in _START_MILESTONES and (milestone in known or not known <= _BEFORE)
+            is_over = self._open.outcome == "failed" or milestone in known or not known <= _BEFORE
+            begins = milestone in _START_MILESTONES and is_over
             begins = begins or (milestone is Milestone.POOL and milestone in known)
         if not begins:
             return []
@@ -416,6 +428,7 @@ class _ServerParser:
         given = [*self._close(), *self._give(stamp)]
         self._open = _OpenStart(number, headless, by_safe=milestone is Milestone.SAFE, script=self._script)
         self._open.is_temporary, self._temporary = self._temporary, False
+        self._open.for_position, self._for_position = self._for_position, False
         self._script = None
         return given
 
@@ -435,14 +448,20 @@ class _ServerParser:
     def _judge(self, start: _OpenStart, milestone: Milestone | None, text: str, stamp: Stamp | None) -> None:
         event = classify(text)
         if milestone is Milestone.READY:
-            start.outcome, start.reason = "ready", None
+            start.outcome, start.reason, start.ended = "ready", None, False
         elif event is not None and event.kind is EventKind.FAILURE:
-            start.outcome, start.reason, start.ended = "failed", start.errors.reason(text)[:_MAX_TEXT], True
+            if start.outcome != "failed":
+                start.reason = start.errors.reason(text)[:_MAX_TEXT]
+            start.outcome, start.ended, start.end_logged = "failed", True, stamp is not None
+            if not ends_the_start(text):
+                return
         elif event is not None and event.kind is EventKind.SHUTDOWN:
-            start.reason, start.ended, start.was_stopped = "the server was shut down", True, True
+            start.reason = start.reason or "the server was shut down"
+            start.ended, start.was_stopped = True, True
         else:
             if event is not None or ONLY_AFTER_CRASH.search(text[:_MAX_TEXT]):
                 start.tracker.crashed = True
+            start.reason = start.reason or shutdown_request(text)
             return
         start.end, start.end_logged = start.last, stamp is not None
         self._open, self._ended = None, start
@@ -524,7 +543,7 @@ def _kind(start: _OpenStart) -> str:
     milestones = start.tracker.milestones
     if Milestone.INITIALIZING in milestones:
         return "initialize"
-    if start.logged_position:
+    if start.logged_position or start.for_position:
         return "position"
     if start.is_temporary:
         return "temporary"

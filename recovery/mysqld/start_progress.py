@@ -31,7 +31,7 @@ from recovery.analysis.phase_names import (
     VALIDATION,
 )
 from recovery.model import Flavor
-from recovery.mysqld.error_log import MAX_SEARCHED_CHARS, EventKind, Milestone, classify, milestone_of
+from recovery.mysqld.error_log import MAX_SEARCHED_CHARS, EventKind, Milestone, classify, is_retried, milestone_of
 from recovery.mysqld.log_analysis import ONLY_AFTER_CRASH, version_of
 from recovery.mysqld.phases import (
     BACKGROUND_MILESTONES,
@@ -329,6 +329,8 @@ class StartProgress:
             self.tracker.add(text, milestone, at_s, wall_s=wall_s)
         self.tracker.version = self.tracker.version or version_of(text)
         event = classify(text)
+        if event is not None and is_retried(event.text):
+            event = None  # it may still become ready
         if milestone is Milestone.READY:
             self.ready_s = self.ready_s or at_s
         elif event is not None and event.kind in (EventKind.FAILURE, EventKind.SHUTDOWN):

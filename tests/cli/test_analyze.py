@@ -29,6 +29,7 @@ from recovery.mysqld.json_log import usual_line
 from recovery.mysqld.log_analysis import LoggedStart, continued, starts_in
 from recovery.mysqld.log_writer import LogWriter, find_log_writer, until_now
 from recovery.mysqld.timestamps import StampReader, parse_stamp
+from recovery.mysqld.watched_log import WatchedLog
 from recovery.report import fmt
 
 LOGS = Path(__file__).resolve().parents[2] / "fixtures" / "errorlogs"
@@ -740,3 +741,20 @@ def test_a_start_that_makes_a_tls_key_says_so() -> None:
     )))])  # fmt: skip
     assert "95 % rest to ready: mariadb-11.4.5 makes a TLS key" in page
     assert "recovery docs shorten#tls-key" in page
+
+
+def test_a_server_that_gets_its_files_at_last_becomes_ready() -> None:
+    """MySQL tries a hundred times to lock a file that another process has locked."""
+    lock = "[ERROR] InnoDB: Unable to lock ./ibdata1 error: 11"
+    lines = [*named(0), at(1, lock), at(2, lock), *ready(0)[2:]]
+    start, *others = starts(*lines)
+    assert (start.outcome, start.reason, start.ended_early, others) == ("ready", None, False, [])
+    log = WatchedLog(0.0, BEGAN.timestamp())
+    for line in lines:
+        log.take(line)
+    assert log.progress.progress(0.0).ready
+
+
+def test_a_start_after_one_that_failed_without_its_last_line_is_another() -> None:
+    failed, start = starts(*named(0), at(1, "[ERROR] unknown variable 'x=1'"), *ready(60))
+    assert (failed.outcome, failed.startup_s, start.outcome) == ("failed", 1.0, "ready")

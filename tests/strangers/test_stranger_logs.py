@@ -157,10 +157,6 @@ LOGS = (
         within_s=1,
         never_says=(RAISE_THE_LIMIT,),
         follow=(GONE,),
-        failing={
-            "starts": "mysqld_safe says that this was to recover the position, and the pass counts as a start",
-            "seconds": "the server tried to lock a file for six seconds, and 0 s are said",
-        },
     ),
     Log(
         ("galera-recovery-then-start.log",),
@@ -345,10 +341,6 @@ LOGS = (
         never_says=(RAISE_THE_LIMIT, "after 0.02 s"),
         follow=(GONE,),
         watch_says=("Unable to lock ./ibdata1",),
-        failing={
-            "seconds": "the server tries to lock a file for 100 s, and its start is said to end with the first try",
-            "words": "the server tries to lock a file for 100 s, and its start is said to end with the first try",
-        },
     ),
     Log(
         ("journal-short-iso.log",),
@@ -430,7 +422,6 @@ LOGS = (
         ),
         says=(RAISE_THE_LIMIT,),
         follow=(GONE,),
-        failing={"starts": "a signal asked the first server to shut down, and its log says so, but no reason is given"},
     ),
     Log(
         ("assertion-loop-57.log",),
