@@ -259,6 +259,11 @@ class Milestone(Enum):
     ANNOUNCED = "the server says that it starts"
     STARTING = "the server names itself"
     INITIALIZING = "the server makes a new data directory"
+    DIRECTORY_UPGRADE = "the data directory of 5.7 is upgraded"
+    TRANSFER = "a cluster sends all its data"
+    TRANSFERRED = "the data of the cluster are there"
+    ARIA = "the tables of Aria are recovered"
+    ARIA_RECOVERED = "the tables of Aria have been recovered"
     INNODB = "InnoDB begins"
     SCAN = "directories are listed, then every file is read"
     LISTING = "directories are still being listed"
@@ -304,6 +309,14 @@ _MILESTONE_PATTERNS: tuple[tuple[Milestone, str], ...] = (
     (Milestone.ANNOUNCED, r"\[MY-015015\]|MySQL Server - start\."),
     (Milestone.STARTING, r"starting as process \d|Starting MariaDB .* as process \d"),
     (Milestone.INITIALIZING, r"initializing of server in progress"),
+    (Milestone.DIRECTORY_UPGRADE, r"\[MY-011012\]|Starting upgrade of data directory"),
+    (
+        Milestone.TRANSFER,
+        r"(?:WSREP:|\[WSREP\]|\[Galera\]) (?:State transfer required|Running: 'wsrep_sst_|Initiating SST/IST transfer)",
+    ),
+    (Milestone.TRANSFERRED, r"(?:WSREP:|\[WSREP\]|\[Galera\]) SST (?:succeeded|complete)"),
+    (Milestone.ARIA, r"Aria engine: starting recovery"),
+    (Milestone.ARIA_RECOVERED, r"Aria engine: recovery done"),
     (Milestone.INNODB, r"InnoDB initialization has started"),
     (Milestone.SCAN, r"Directories to scan|\[InnoDB\] Scanning '"),
     (Milestone.LISTING, r"Files found so far: \d"),
@@ -365,6 +378,7 @@ _MILESTONE_PATTERNS: tuple[tuple[Milestone, str], ...] = (
 )
 # Every line that matches a spelling contains one of these: a quick test for the many lines that are irrelevant.
 _MILESTONE_HINTS = (
+    "MY-011012", "upgrade of data", "tate transfer", "wsrep_sst_", "SST", "Aria engine",
     "mysqld_safe", "Server - start", "MY-015015", "as process ", "initializing of", "InnoDB initialization",
     "Directories to scan", "Scanning '", "so far", "Found ", " to scan ", "Checked ", "Completed ",
     "Initializing buffer", "size_max=", "file format is",

@@ -70,7 +70,6 @@ LOGS = (
         never_says=(RAISE_THE_LIMIT, "Start 1 is the slowest"),
         follow=(READY,),
         failing={
-            "phases": "an initialisation creates system tables: it reads no dictionary and checks no files",
             "words": "the initialisation is called the slowest start, with advice about files that do not exist yet",
         },
     ),
@@ -175,10 +174,6 @@ LOGS = (
         says=(r"[Ss]tate transfer|\bSST\b",),
         never_says=(RAISE_THE_LIMIT, "reads its options"),
         follow=(READY,),
-        failing={
-            "phases": "18 minutes of a state transfer are called process start",
-            "words": "the server is said to read its options, while the cluster sends it all data",
-        },
     ),
     Log(
         ("upgrade-57-80.log",),
@@ -188,10 +183,6 @@ LOGS = (
         # It was shut down half an hour later.
         follow=(GONE,),
         watch_never_says=("its start ended",),
-        failing={
-            "phases": "the upgrade of 5.7's dictionary has lines of its own, and counts as reading and checking files",
-            "words": "there is advice about files for a step that happens once",
-        },
     ),
     Log(
         ("upgrade-57-80-refused.log",),
@@ -577,10 +568,6 @@ LOGS = (
         follow=NOT_OVER,
         watch_says=(r"[Ss]tate transfer|\bSST\b",),
         watch_never_says=("reads its options",),
-        failing={
-            "words": "the node waits for all data of its cluster, and that is not said",
-            "watch": "the node waits for all data of its cluster, and is said to read its options",
-        },
     ),
     Log(
         ("aria-recovery.log",),
@@ -589,10 +576,6 @@ LOGS = (
         says=("Aria",),
         never_says=(RAISE_THE_LIMIT, "reads its options"),
         follow=(READY,),
-        failing={
-            "phases": "the recovery of Aria's tables has two lines of its own, and counts as process start",
-            "words": "the server is said to read its options, while it recovers Aria's tables",
-        },
     ),
     Log(
         ("syslog-55.log",),
@@ -676,7 +659,8 @@ def test_phases_are_those_that_the_log_shows(log: Log, capsys: pytest.CaptureFix
     assert len(said) == len(log.starts)
     for expected, start in zip(log.starts, said, strict=True):
         for word, seconds in expected.phases.items():
-            assert phase_s(start, word) == pytest.approx(seconds, abs=log.within_s), start["seconds"]
+            # One that took no time is left out.
+            assert (phase_s(start, word) or 0) == pytest.approx(seconds, abs=log.within_s), start["seconds"]
         for word in expected.without:
             assert phase_s(start, word) is None, start["seconds"]
 
