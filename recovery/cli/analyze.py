@@ -250,7 +250,8 @@ def _last_sentence(last: LoggedStart, writer: LogWriter | None) -> str:
     after = "" if last.startup_s is None else f" after {_duration_text(last)}"
     where = _standing_text(last)
     what = "failed" if last.outcome == "failed" else "is not ready"
-    reason = f": {_reason_text(last.reason)}" if last.reason else ""
+    why = last.waits_for or last.reason
+    reason = f": {_reason_text(why)}" if why else ""
     return f"The last start {what}{after}{where}{reason}{_writer_text(writer)}.{_further_text(last, last.phase)}"
 
 
@@ -325,7 +326,7 @@ def advice_lines(starts: Sequence[LoggedStart]) -> Iterator[str]:
 
 def _advice_of(starts: Sequence[LoggedStart]) -> str | None:
     """Returns where the documentation says what shortens the phase that the answer names; None if it names none."""
-    if not starts or starts[-1].outcome == "failed":
+    if not starts or starts[-1].outcome == "failed" or starts[-1].waits_for is not None:
         return None
     if starts[-1].outcome in _UNFINISHED:
         return advice_on(starts[-1].phase, _version_of(starts[-1])) if starts[-1].phase else None
@@ -413,7 +414,8 @@ def _unfinished_text(start: LoggedStart) -> str:
         what = "it failed"
     else:
         what = "the server ended before it was ready" if start.ended_early else "the log ends before it is ready"
-    return f"{what}{where}{f': {_reason_text(start.reason)}' if start.reason else ''}"
+    why = start.waits_for or start.reason
+    return f"{what}{where}{f': {_reason_text(why)}' if why else ''}"
 
 
 def _phase_table(keys: tuple[str, ...], found: _Found) -> Table | None:

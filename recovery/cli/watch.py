@@ -309,7 +309,8 @@ class Watched:
             idle_s=idle_s,
             loop=None if is_gone else loop,
             limit=self._limit,
-            waits_for=self._waits_for() if waits or (hangs and is_stopped) else None,
+            waits_for=(None if is_gone else self.log.waits_for)
+            or (self._waits_for() if waits or (hangs and is_stopped) else None),
             answer=None if is_gone or not progress.ready else self.answer,
             missing=self.missing,
             seconds_ahead=self.seconds_ahead,

@@ -104,6 +104,7 @@ _SAYS_WHY = re.compile(
 """Lines that end a start and give the reason themselves."""
 
 
+_DISK_FULL = re.compile(r"Disk is full writing .{1,300}?(?=\.? Waiting for someone to free)")
 _ENDS_THE_START = re.compile(
     r"\bAborting\b|\bgot (?:signal|exception) |while loading shared|Fatal error in defaults handling"
 )
@@ -119,6 +120,12 @@ def ends_the_start(line: str) -> bool:
 def is_retried(line: str) -> bool:
     """Returns whether a server may start although it has logged this failure: it tries again for a while."""
     return _RETRIED.search(line[:MAX_SEARCHED_CHARS]) is not None
+
+
+def full_disk(line: str) -> str | None:
+    """Returns what a server cannot write and waits to write, as it says itself, or None."""
+    found = _DISK_FULL.search(line[:MAX_SEARCHED_CHARS]) if "Disk is full" in line else None
+    return None if found is None else found.group()
 
 
 def shutdown_request(line: str) -> str | None:

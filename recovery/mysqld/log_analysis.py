@@ -32,6 +32,7 @@ from recovery.mysqld.error_log import (
     classify,
     end_report_of,
     ends_the_start,
+    full_disk,
     milestone_of,
     progress_of,
     shutdown_request,
@@ -134,6 +135,8 @@ class LoggedStart:
     checkpoint_lsn: int | None = None
     """Where the recovery begins in the redo log; None if the log does not say it. A start that ends before it is ready
     leaves the next one the same checkpoint."""
+    waits_for: str | None = None
+    """The full disk that the server waits for, in its own words; None if its last line says something else."""
 
 
 def continued(start: LoggedStart, elapsed_s: float | None, running_pid: int) -> LoggedStart:
@@ -177,6 +180,8 @@ class _OpenStart:
     outcome: str = "cut"
     reason: str | None = None
     errors: StartErrors = field(default_factory=StartErrors)
+    waits_for: str | None = None
+    """The full disk that it waits for."""
     ended: bool = False
     """Whether a line shows that the server has ended."""
     end: Stamp | None = None
@@ -203,6 +208,8 @@ class _OpenStart:
         if self.pid is None:
             self.pid = process_id_in(text)
         self.errors.add(text)
+        if (full := full_disk(text)) is not None or "Message reprinted" not in text:
+            self.waits_for = full
 
     def _place(self, stamp: Stamp, *, sure: bool) -> None:
         if sure:
@@ -245,6 +252,11 @@ class StartParser:
     def start_line(self) -> int | None:
         """The number of the first line of the start that began last, or None if it is over."""
         return self._last.parser.start_line
+
+    @property
+    def waits_for(self) -> str | None:
+        """The full disk that the server of the start that began last waits for, or None."""
+        return self._last.parser.waits_for
 
     @property
     def idle(self) -> bool:
@@ -350,6 +362,10 @@ class _ServerParser:
     def names_itself(self) -> bool:
         """Whether the server has named itself in the start under way."""
         return self._open is not None and not self._open.tracker.milestones <= _BEFORE
+
+    @property
+    def waits_for(self) -> str | None:
+        return None if self._open is None else self._open.waits_for
 
     @property
     def idle(self) -> bool:
@@ -534,6 +550,7 @@ def _start_of(start: _OpenStart, next_start: Stamp | None) -> LoggedStart:
         ended_early=start.ended and not ready and not did_task and not start.headless,
         end_logged=start.end_logged,
         checkpoint_lsn=tracker.checkpoint_lsn,
+        waits_for=None if ready or start.ended else start.waits_for,
         script_s=None if first is None or start.script is None else max(0.0, first.at_s - start.script.at_s),
         next_after_s=None if first is None or next_start is None else max(0.0, next_start.at_s - first.at_s),
     )

@@ -121,6 +121,11 @@ class WatchedLog:
             return None
         return find_loop(self.history, self.progress.checkpoint_lsn, self.seen_checkpoints)
 
+    @property
+    def waits_for(self) -> str | None:
+        """The full disk that the server waits for, or None."""
+        return self._parser.waits_for
+
     def take(self, text: str, arrived_s: float | None = None, *, complete: bool = True) -> None:
         """Takes a line. A line that is still being written is given again when it has grown."""
         line, stamp = self._stamps.read(usual_line(text))

@@ -277,10 +277,6 @@ LOGS = (
         never_says=(RAISE_THE_LIMIT, "what shortens it"),
         follow=NOT_OVER,
         watch_says=("Disk is full|No space left",),
-        failing={
-            "words": "the server waits for space on the disk, and the text says what shortens a start",
-            "watch": "the server waits for space on the disk, and that is not said",
-        },
     ),
     Log(
         ("permission-80.log",),
