@@ -31,6 +31,8 @@ _COLLECTOR = re.compile(
     re.ASCII,
 )
 """What a container runtime or journald writes between its stamp and the server's line."""
+_RSYSLOG = re.compile(r" [\w.-]{1,255} (?P<program>(?:mysql|maria)\w{0,8}(?:[_-]safe)?)(?:\[\d+\])?: ", re.ASCII)
+"""The same of rsyslog, whose stamp is that of RFC 3339, for a program without its process id."""
 _SYSLOG = re.compile(r" \S{1,255} (?P<program>[\w./@-]{1,64})(?:\[\d+\])?: ?", re.ASCII)
 _OWN_REST = re.compile(r" (?:\d+ \[|mysqld_safe |mariadbd-safe )", re.ASCII)
 """What follows the server's own stamp if that has a zone."""
@@ -81,7 +83,8 @@ def split_line(line: str, *, year: int = 2000) -> LogLine:
         if first is None or _SERVER_TEXT in head[: first.start()]:
             named = _COMPOSE.match(head)
             return LogLine(line[named.end() :] if named else line, None)
-        between = _COLLECTOR.match(line, first.end()) or _PLAIN_COLLECTOR.match(line, first.end())
+        patterns = (_COLLECTOR, _RSYSLOG, _PLAIN_COLLECTOR)
+        between = next(filter(None, (pattern.match(line, first.end()) for pattern in patterns)), None)
         if between is None and not _may_be_collected(first, line):
             return LogLine(line[first.start() :], _stamp_of(first))
         collected, dated = _stamp_of(first), first
@@ -146,6 +149,10 @@ def _stamp(date: str, match: re.Match[str], zone: str | None) -> Stamp | None:
 _QUARTER_HOUR_S = 900
 _DAY_S = 86_400
 _PROVEN_PAIRS = 2
+_LATE_S = 60
+"""A collector whose stamps are further from the server's own, apart from the zone, has read the lines later."""
+_DRIFT_S = 5
+"""The same, between two lines."""
 _HALF_YEAR_S = 183 * _DAY_S
 
 
@@ -159,6 +166,10 @@ class StampReader:
         """The last stamp with a year."""
         self._shift_s = 0.0
         """From the collector's clock to the server's: the difference of their zones."""
+        self._pair: tuple[float, float] | None = None
+        """The last two stamps of one line: the server's own and the collector's."""
+        self._is_late = False
+        """Whether the collector read the lines long after they were written: then its stamps say nothing."""
         self._pairs: Counter[str] = Counter()
         """How many lines had a collector's stamp of a form before the server's own."""
         self._before: tuple[LogLine, Stamp] | None = None
@@ -183,14 +194,22 @@ class StampReader:
         if line.own is not None:
             if collected is not None:
                 self._pairs[_form(collected)] += 1
-                self._shift_s = round((line.own.at_s - collected.at_s) / _QUARTER_HOUR_S) * _QUARTER_HOUR_S
+                self._compare(line.own.at_s, collected.at_s)
             self._last_s = line.own.at_s
             return line, line.own
-        if collected is None:
+        if collected is None or self._is_late:
             return line, None
         stamp = replace(collected, at_s=collected.at_s + self._shift_s)
         self._last_s = stamp.at_s
         return line, stamp
+
+    def _compare(self, own_s: float, collected_s: float) -> None:
+        """Takes the two stamps of a line: the difference of their zones, and whether the collector was late."""
+        ahead_s = own_s - collected_s
+        self._shift_s = round(ahead_s / _QUARTER_HOUR_S) * _QUARTER_HOUR_S
+        drift_s = 0.0 if self._pair is None else ahead_s - (self._pair[0] - self._pair[1])
+        self._is_late = abs(ahead_s - self._shift_s) > _LATE_S or abs(drift_s) > _DRIFT_S
+        self._pair = own_s, collected_s
 
     def _without_plain_stamp(self, line: LogLine) -> LogLine:
         """Returns the line with its only stamp as that of the collector, if the collector's stamps have that form. One

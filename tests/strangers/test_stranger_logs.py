@@ -94,11 +94,6 @@ LOGS = (
         says=("discovery",),
         never_says=(RAISE_THE_LIMIT,),
         follow=(READY,),
-        failing={
-            "seconds": "the stamp of a collector that read the file later is taken for the time of the first line",
-            "phases": "the time before the first stamp of the server is called process start, and 5.5 reads files",
-            "words": "84 % are said to be process start",
-        },
     ),
     Log(
         ("mariadb-101.log",),
