@@ -305,6 +305,8 @@ def _no_time_text(start: LoggedStart) -> str:
     """Returns why no seconds are known of a start that became ready."""
     if start.startup_s is not None and start.whole_seconds:
         return "Less than 1 s, by timestamps of whole seconds: no phase can be told"
+    if start.clock_set:
+        return "Its time is not known: the clock was set meanwhile, by its timestamps"
     begun = start.startup_s is None and start.at is not None
     return f"Its time is not known: the log {'begins within it' if begun else 'has too few timestamps'}"
 
@@ -360,6 +362,8 @@ def _overview_table(title: str, keys: tuple[str, ...], found: _Found) -> Table:
         by_default = "; 8.0 and later say it at --log-error-verbosity=3" if quiet else ""
         notes.append(f"not told: the log does not say whether it was a crash{by_default}.")
     notes += [text for kind, text in _KINDS.items() if any(start.kind == kind for _, start in found)]
+    if set_in := [" ".join(key) for key, start in found if start.clock_set]:
+        notes.append(f"{', '.join(set_in)}: the timestamps show that the clock was set, so the time is not known.")
     notes += _unfinished_notes(found)
     return Table(
         title=title,

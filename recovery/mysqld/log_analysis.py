@@ -39,7 +39,15 @@ from recovery.mysqld.error_log import (
 )
 from recovery.mysqld.json_log import usual_line
 from recovery.mysqld.phases import BACKGROUND_MILESTONES, FileAccess, PhaseTracker
-from recovery.mysqld.timestamps import LogLine, Stamp, StampReader, container_of, form_of_stamp, parse_stamp
+from recovery.mysqld.timestamps import (
+    LogLine,
+    Stamp,
+    StampReader,
+    container_of,
+    form_of_stamp,
+    parse_stamp,
+    shows_set_clock,
+)
 
 _VERSION = re.compile(
     r"\((?:mysqld|mariadbd|server)\S* (\d+\.\d+\.\d+[^\s)]*)\) (?:starting|initializing)"
@@ -137,6 +145,8 @@ class LoggedStart:
     leaves the next one the same checkpoint."""
     waits_for: str | None = None
     """The full disk that the server waits for, in its own words; None if its last line says something else."""
+    clock_set: bool = False
+    """Whether its stamps show that the clock was set meanwhile. Then its seconds are not known."""
 
 
 def continued(start: LoggedStart, elapsed_s: float | None, running_pid: int) -> LoggedStart:
@@ -190,6 +200,10 @@ class _OpenStart:
     """The first of the last lines that may belong to the next server already; None if there are none."""
     sure: Stamp | None = None
     """The stamp before those lines."""
+    own: Stamp | None = None
+    """The last stamp of the server itself."""
+    clock_set: bool = False
+    """Whether the clock was set during the start."""
 
     def add(self, milestone: Milestone | None, text: str, stamp: Stamp | None) -> None:
         """Records a line of the server."""
@@ -197,6 +211,9 @@ class _OpenStart:
             self.first, self.tracker.started_s = stamp, stamp.at_s
         progress = progress_of(text)
         if stamp is not None:
+            if text.startswith(stamp.text):  # it is no collector's
+                self.clock_set = self.clock_set or (self.own is not None and shows_set_clock(self.own, stamp))
+                self.own = stamp
             self._place(stamp, sure=milestone is not None or progress is not None or "InnoDB" in text)
             self.whole = self.whole or (stamp.whole and milestone is not None)
         self.tracker.add(text, milestone, None if stamp is None else stamp.at_s)
@@ -415,7 +432,7 @@ class _ServerParser:
         if milestone is None and not _is_of_server(line):
             return given
         if start.by_safe and milestone is not Milestone.SAFE:
-            start.by_safe, start.first = False, None
+            start.by_safe, start.first, start.own = False, None, None
             start.tracker.discard_milestones()
         start.add(milestone, line.message, stamp)
         self._judge(start, milestone, line.message, stamp)
@@ -528,7 +545,8 @@ def version_of(text: str) -> Version | None:
 def _start_of(start: _OpenStart, next_start: Stamp | None) -> LoggedStart:
     ready, tracker = start.outcome == "ready", start.tracker
     first, end = start.first, start.end or start.last
-    startup_s = None if first is None or end is None or start.headless else max(0.0, end.at_s - first.at_s)
+    is_timed = not (start.headless or start.clock_set)
+    startup_s = max(0.0, end.at_s - first.at_s) if first is not None and end is not None and is_timed else None
     where = None if ready else tracker.last_phase
     has_task = Milestone.INITIALIZING in tracker.milestones or start.logged_position
     did_task = start.outcome == "cut" and (has_task or (start.is_temporary and start.was_stopped))
@@ -550,6 +568,7 @@ def _start_of(start: _OpenStart, next_start: Stamp | None) -> LoggedStart:
         ended_early=start.ended and not ready and not did_task and not start.headless,
         end_logged=start.end_logged,
         checkpoint_lsn=tracker.checkpoint_lsn,
+        clock_set=start.clock_set,
         waits_for=None if ready or start.ended else start.waits_for,
         script_s=None if first is None or start.script is None else max(0.0, first.at_s - start.script.at_s),
         next_after_s=None if first is None or next_start is None else max(0.0, next_start.at_s - first.at_s),

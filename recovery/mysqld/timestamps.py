@@ -144,6 +144,31 @@ def _stamp(date: str, match: re.Match[str], zone: str | None) -> Stamp | None:
     return Stamp(seconds, match.group().strip(), match["fraction"] is None, zone is not None)
 
 
+_BACK_S, _LEAP_S = 2.0, 7 * 86_400
+"""Steps from one line of a start to the next that no server takes."""
+_HOUR_S, _SUNDAY = 3600, 6
+_SUMMER_MONTHS, _SUMMER_HOURS = (3, 4, 9, 10), (1, 2, 3)
+"""When the clocks of the world go forward: on a Sunday of these months, by skipping one of these hours."""
+
+
+def shows_set_clock(before: Stamp, stamp: Stamp) -> bool:
+    """Returns whether the clock was set between two lines of a start, or went to summer time, as far as stamps tell.
+    Threads may write their lines in another order, and stamps of another form may be of another clock."""
+    if (before.zoned, before.whole) != (stamp.zoned, stamp.whole):
+        return False
+    step_s = stamp.at_s - before.at_s
+    return step_s < -_BACK_S or step_s > _LEAP_S or (not stamp.zoned and _skips_hour(before.at_s, stamp.at_s))
+
+
+def _skips_hour(before_s: float, at_s: float) -> bool:
+    if not _HOUR_S <= at_s - before_s <= 2 * _HOUR_S:
+        return False
+    hour = datetime.fromtimestamp((before_s // _HOUR_S + 1) * _HOUR_S, UTC)  # the first one that begins after it
+    is_skipped = hour.timestamp() + _HOUR_S <= at_s
+    is_night = hour.weekday() == _SUNDAY and hour.month in _SUMMER_MONTHS and hour.hour in _SUMMER_HOURS
+    return is_skipped and is_night
+
+
 # --- The stamps of a whole log
 
 _QUARTER_HOUR_S = 900

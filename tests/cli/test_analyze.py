@@ -28,7 +28,7 @@ from recovery.mysqld.error_log import progress_of
 from recovery.mysqld.json_log import usual_line
 from recovery.mysqld.log_analysis import LoggedStart, continued, starts_in
 from recovery.mysqld.log_writer import LogWriter, find_log_writer, until_now
-from recovery.mysqld.timestamps import StampReader, parse_stamp
+from recovery.mysqld.timestamps import StampReader, parse_stamp, shows_set_clock
 from recovery.mysqld.watched_log import WatchedLog
 from recovery.report import fmt
 
@@ -758,3 +758,29 @@ def test_a_server_that_gets_its_files_at_last_becomes_ready() -> None:
 def test_a_start_after_one_that_failed_without_its_last_line_is_another() -> None:
     failed, start = starts(*named(0), at(1, "[ERROR] unknown variable 'x=1'"), *ready(60))
     assert (failed.outcome, failed.startup_s, start.outcome) == ("failed", 1.0, "ready")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_set"),
+    [
+        ("2023-03-26  1:59:45", "2023-03-26  3:00:00", True),  # Berlin
+        ("2023-03-12  1:30:00", "2023-03-12  3:10:00", True),  # New York
+        ("2023-03-26 11:59:45", "2023-03-26 13:00:00", False),
+        ("2023-03-27  1:59:45", "2023-03-27  3:00:00", False),
+        ("2023-03-26  1:59:45", "2023-03-26  5:00:00", False),  # it took hours, and at most one of them is not true
+        ("2023-03-26T01:59:45.000000Z", "2023-03-26T03:00:00.000000Z", False),
+        ("2023-03-26  1:59:45", "2023-03-26  1:59:44", False),  # another thread's line
+        ("2023-03-26  1:59:45", "2023-03-26  1:59:04", True),
+        ("1970-01-01  0:00:30", "2023-03-26  1:59:04", True),
+    ],
+)
+def test_a_clock_that_was_set_is_told_from_a_long_step(before: str, after: str, *, is_set: bool) -> None:
+    first, second = parse_stamp(before), parse_stamp(after)
+    assert first is not None
+    assert second is not None
+    assert shows_set_clock(first, second) is is_set
+
+
+def test_a_collector_s_stamp_sets_no_clock() -> None:
+    lines = [f"2026-11-27T16:47:{36 + number}.500000000Z {line}" for number, line in enumerate(ready(0))]
+    assert not starts(*lines)[0].clock_set
