@@ -272,7 +272,7 @@ def _writer_text(writer: LogWriter | None) -> str:
 
 
 def _slowest_sentence(starts: Sequence[LoggedStart]) -> str:
-    ready = [(number, start) for number, start in enumerate(starts, 1) if start.outcome not in _UNFINISHED]
+    ready = [(number, start) for number, start in enumerate(starts, 1) if start in _ready_starts(starts)]
     number, slow = max(ready, key=lambda numbered: numbered[1].startup_s or 0.0)
     others = str(len(starts)) if len(ready) == len(starts) else f"the {len(ready)} that became ready"
     which = took = f"Start {number} is the slowest of {others}: " if len(ready) > 1 else ""
@@ -291,6 +291,12 @@ def _slowest_sentence(starts: Sequence[LoggedStart]) -> str:
     return (
         f"{took}{_duration_text(slow)}; {100 * seconds[phase] / whole:.0f} % {phase}{why}.{_further_text(slow, phase)}"
     )
+
+
+def _ready_starts(starts: Sequence[LoggedStart]) -> list[LoggedStart]:
+    """Returns the starts that became ready. One that made a new data directory counts only if there is no other."""
+    ready = [start for start in starts if start.outcome not in _UNFINISHED]
+    return [start for start in ready if start.kind != "initialize"] or ready
 
 
 def _further_text(start: LoggedStart, phase: str | None) -> str:
@@ -332,9 +338,7 @@ def _advice_of(starts: Sequence[LoggedStart]) -> str | None:
         return None
     if starts[-1].outcome in _UNFINISHED:
         return advice_on(starts[-1].phase, _version_of(starts[-1])) if starts[-1].phase else None
-    slow = max(
-        (start for start in starts if start.outcome not in _UNFINISHED), key=lambda start: start.startup_s or 0.0
-    )
+    slow = max(_ready_starts(starts), key=lambda start: start.startup_s or 0.0)
     seconds = seconds_by_name(slow.phases)
     return advice_on(max(seconds, key=lambda name: seconds[name]), _version_of(slow)) if seconds else None
 

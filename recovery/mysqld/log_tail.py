@@ -6,6 +6,7 @@ grows for minutes) is returned as incomplete each time it has grown, and never h
 
 from __future__ import annotations
 
+import codecs
 import os
 import time
 from dataclasses import dataclass
@@ -116,6 +117,9 @@ class LogTail:
 
 
 def _text(raw: bytes) -> str:
+    """Returns a line in UTF-8, or one that PowerShell wrote in UTF-16: its ASCII, without the bytes that are zero."""
+    if b"\0" in raw:
+        raw = raw.removeprefix(codecs.BOM_UTF16_LE).removeprefix(codecs.BOM_UTF16_BE).replace(b"\0", b"")
     return raw.decode("utf-8", errors="replace").rstrip("\r")
 
 

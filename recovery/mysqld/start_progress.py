@@ -289,6 +289,7 @@ _STEPS = tuple(
 )
 """What the log reports about progress: a text in the line, the pattern, what is counted, and what the numbers are."""
 _MAX_DIGITS = 18
+_STEP_OF_THREAD = re.compile(r"Thread# (\d+) - (\w+) (\d+)/(\d+)", re.ASCII)
 
 
 class StartProgress:
@@ -311,6 +312,12 @@ class StartProgress:
         self._rows_left: int | None = None
         self._steps: list[tuple[float, Unit, float]] = []
         """Progress that the log reports: when, and how much was done."""
+        self._threads: dict[str, tuple[int, int]] = {}
+        """Files that each thread has done, and how many it has."""
+        self._threads_do = ""
+        """What these threads do, in the word of the log."""
+        self._thread_steps: list[tuple[float, float]] = []
+        """Files that all threads have done, by those that log it: when, and how many."""
         self._logged_totals: dict[Unit, int] = {}
         self._redo = RedoWork()
 
@@ -531,7 +538,8 @@ class StartProgress:
             (sample.at_s, count) for sample in self._samples if (count := row.counter(sample, self.totals)) is not None
         ]
         if not counted:
-            return logged, unit, False
+            by_threads = self._points_of_threads(row, since_s) if len(logged) == 1 else ()
+            return by_threads or logged, unit, False
         # MariaDB logs how many pages there are, and hardly how many of them are done.
         has_steps = logged[-1][1] > 0 if row.phase == REDO_APPLY else len(logged) > 1
         partly_seen = counted[0][0] > since_s + 1.0 and not has_steps
@@ -559,6 +567,10 @@ class StartProgress:
                 return [(since_s, 0.0), *points], unit
         return [(since_s, 0.0)], row.unit
 
+    def _points_of_threads(self, row: CountedPhase, since_s: float) -> Points:
+        is_shared = row.unit is Unit.FILES and bool(self._thread_steps)
+        return [(since_s, 0.0), *(step for step in self._thread_steps if step[0] >= since_s)] if is_shared else ()
+
     def _count_before(self, row: CountedPhase) -> float:
         if row.phase == REDO_APPLY:
             return self._pages_before_redo()
@@ -569,7 +581,8 @@ class StartProgress:
 
     def _add_step(self, text: str, at_s: float) -> None:
         if "Thread# " in text:
-            return  # one of several threads that share the files
+            self._add_step_of_thread(text, at_s)
+            return
         for hint, pattern, unit, meaning in _STEPS:
             if hint not in text or (match := pattern.search(text)) is None or len(match[1]) > _MAX_DIGITS:
                 continue
@@ -587,6 +600,20 @@ class StartProgress:
                 case "percent" if number <= 100:
                     step = (Unit.PERCENT, float(number)) if total is None else (unit, total * number / 100)
                     self._steps.append((at_s, *step))
+
+    def _add_step_of_thread(self, text: str, at_s: float) -> None:
+        """Takes the progress of one of several threads that share the files. Not all of them log theirs."""
+        match = _STEP_OF_THREAD.search(text)
+        if match is None or len(match[4]) > _MAX_DIGITS or (total := self._total(Unit.FILES)) is None:
+            return
+        if self._threads and match[2] != self._threads_do:
+            self._threads.clear()
+            self._thread_steps.clear()
+        self._threads_do = match[2]
+        self._threads[match[1]] = int(match[3]), int(match[4])
+        done, of = (sum(numbers) for numbers in zip(*self._threads.values(), strict=True))
+        if of:
+            self._thread_steps.append((at_s, total * min(1.0, done / of)))
 
     @property
     def checkpoint_lsn(self) -> int | None:

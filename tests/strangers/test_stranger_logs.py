@@ -69,9 +69,6 @@ LOGS = (
         # The start of the server that stays is 0.7 s; creating the system tables is no start of it.
         never_says=(RAISE_THE_LIMIT, "Start 1 is the slowest"),
         follow=(READY,),
-        failing={
-            "words": "the initialisation is called the slowest start, with advice about files that do not exist yet",
-        },
     ),
     Log(
         ("compose-prefix.log",),
@@ -354,7 +351,6 @@ LOGS = (
         (Start(True, 26.0, "5.7.25", "crash", {"redo apply": 3.0, "validation": 20.0}),),
         never_says=(RAISE_THE_LIMIT,),
         follow=(READY,),
-        failing={"watch": "`analyze` reads UTF-16, and `watch` says that the same log shows no start"},
     ),
     Log(
         ("clock-set-back.log",),
@@ -582,7 +578,6 @@ LOGS = (
         follow=NOT_OVER,
         watch_says=("file scan",),
         watch_never_says=(" 0 of 400,010 files",),
-        failing={"watch": "the log says that 15,300 of 25,000 files of a thread are checked, and 0 files are said"},
     ),
 )
 
