@@ -16,7 +16,7 @@ import re
 import stat
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -147,6 +147,8 @@ class LoggedStart:
     """The full disk that the server waits for, in its own words; None if its last line says something else."""
     clock_set: bool = False
     """Whether its stamps show that the clock was set meanwhile. Then its seconds are not known."""
+    begins_before: bool = False
+    """Whether the log begins within it."""
 
 
 def continued(start: LoggedStart, elapsed_s: float | None, running_pid: int) -> LoggedStart:
@@ -569,6 +571,7 @@ def _start_of(start: _OpenStart, next_start: Stamp | None) -> LoggedStart:
         end_logged=start.end_logged,
         checkpoint_lsn=tracker.checkpoint_lsn,
         clock_set=start.clock_set,
+        begins_before=start.headless,
         waits_for=None if ready or start.ended else start.waits_for,
         script_s=None if first is None or start.script is None else max(0.0, first.at_s - start.script.at_s),
         next_after_s=None if first is None or next_start is None else max(0.0, next_start.at_s - first.at_s),
@@ -616,30 +619,38 @@ _ANCHORS = (
 def starts_in(log: BinaryIO, name: str) -> Iterator[LoggedStart]:
     """Yields the starts in a log as they are found. If the log cannot be read to its end, yields the starts before that
     point and then raises UsageError."""
-    starts, number, rest = StartParser(time.time()), 0, b""
-    try:
-        unpacked = _in_utf8(_decompressed(log))
-        while chunk := unpacked.read(_CHUNK_BYTES):
-            piece = rest + chunk
-            if starts.idle and not any(anchor in piece for anchor in _ANCHORS):
-                number += piece.count(b"\n")
-                # The end of the piece may cut an anchor in two, so its last, incomplete line is kept.
-                rest = piece[piece.rfind(b"\n") + 1 :][-_LONGEST_LINE_BYTES:]
-                continue
-            *lines, rest = piece.split(b"\n")
-            if len(rest) > _LONGEST_LINE_BYTES:
-                rest = rest[-_OVERLAP_BYTES:]
-            for line in lines:
-                number += 1
-                yield from starts.take(number, _text(line))
-    except (OSError, EOFError, MemoryError, lzma.LZMAError, zlib.error) as error:
-        why = getattr(error, "strerror", None) or str(error) or "it needs too much memory"
-        raise UsageError(
-            f"{name} cannot be read to its end: {why}",
-            "is it whole? Unpack it yourself and pipe it in: `zcat FILE | recovery analyze -`",
-        ) from error
-    if rest:
-        yield from starts.take(number + 1, _text(rest))
+    yield from starts_over([(log, name)])
+
+
+def starts_over(logs: Iterable[tuple[BinaryIO, str]]) -> Iterator[LoggedStart]:
+    """Yields the starts in the files of one log that was rotated, the oldest first. Lines are counted over all."""
+    starts, number = StartParser(time.time()), 0
+    for log, name in logs:
+        rest = b""
+        try:
+            unpacked = _in_utf8(_decompressed(log))
+            while chunk := unpacked.read(_CHUNK_BYTES):
+                piece = rest + chunk
+                if starts.idle and not any(anchor in piece for anchor in _ANCHORS):
+                    number += piece.count(b"\n")
+                    # The end of the piece may cut an anchor in two, so its last, incomplete line is kept.
+                    rest = piece[piece.rfind(b"\n") + 1 :][-_LONGEST_LINE_BYTES:]
+                    continue
+                *lines, rest = piece.split(b"\n")
+                if len(rest) > _LONGEST_LINE_BYTES:
+                    rest = rest[-_OVERLAP_BYTES:]
+                for line in lines:
+                    number += 1
+                    yield from starts.take(number, _text(line))
+        except (OSError, EOFError, MemoryError, lzma.LZMAError, zlib.error) as error:
+            why = getattr(error, "strerror", None) or str(error) or "it needs too much memory"
+            raise UsageError(
+                f"{name} cannot be read to its end: {why}",
+                "is it whole? Unpack it yourself and pipe it in: `zcat FILE | recovery analyze -`",
+            ) from error
+        if rest:
+            number += 1
+            yield from starts.take(number, _text(rest))
     yield from starts.finish()
 
 

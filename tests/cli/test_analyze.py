@@ -22,7 +22,7 @@ from otherusers import as_user, everybodys_folder, needs_root
 from waiting import until
 
 from recovery.analysis.phase_names import seconds_by_name
-from recovery.cli.analyze import AnalyzedLog, log_answer, logs_page, to_json
+from recovery.cli.analyze import AnalyzedLog, _read_logs, log_answer, logs_page, to_json
 from recovery.linux.procfs import processes_named
 from recovery.mysqld.error_log import progress_of
 from recovery.mysqld.json_log import usual_line
@@ -784,3 +784,26 @@ def test_a_clock_that_was_set_is_told_from_a_long_step(before: str, after: str, 
 def test_a_collector_s_stamp_sets_no_clock() -> None:
     lines = [f"2026-11-27T16:47:{36 + number}.500000000Z {line}" for number, line in enumerate(ready(0))]
     assert not starts(*lines)[0].clock_set
+
+
+# -- logs that were rotated
+
+
+@pytest.mark.parametrize("names", [("e.log.2.gz", "e.log.1", "e.log"), ("e.log-20261126", "e.log-20261127", "e.log")])
+def test_a_start_over_several_files_is_one(names: tuple[str, ...], tmp_path: Path) -> None:
+    older, old, new = (tmp_path / name for name in names)
+    lines = ready(0)
+    for file, part in ((older, [*ready(-60), *lines[:4]]), (old, lines[4:6]), (new, [*lines[6:], *ready(60)])):
+        text = "\n".join((*part, "")).encode()
+        file.write_bytes(gzip.compress(text) if file.suffix == ".gz" else text)
+    found = to_json(_read_logs((new, older, old)))["logs"]
+    assert isinstance(found, list)
+    by_name = {Path(log["log"]).name: log["starts"] for log in found}
+    assert [[start["startup_s"] for start in by_name[name]] for name in names] == [[4.0, 4.0], [], [4.0]]
+
+
+def test_files_of_other_servers_are_not_put_together(tmp_path: Path) -> None:
+    begun, goes_on = tmp_path / "a.log.1", tmp_path / "b.log"
+    begun.write_text("\n".join(ready(0)[:4]))
+    goes_on.write_text("\n".join(ready(0)[4:]))
+    assert [[start.outcome for start in log.starts] for log in _read_logs((begun, goes_on))] == [["cut"], ["ready"]]
