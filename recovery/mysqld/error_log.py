@@ -411,10 +411,14 @@ def milestone_of(line: str) -> Milestone | None:
     return Milestone[match.lastgroup] if match is not None and match.lastgroup else None
 
 
+_WHOLE_LINES = ("InnoDB: ", "Version: '", "\t")
+"""How lines without a stamp begin that are no second halves."""
+
+
 def joined_line(line: str, rest: str) -> str | None:
     """Returns the line that a terminal or an editor has broken in two, or None. Only as one they say something of a
     start."""
-    if _says_something(line) or _says_something(rest):
+    if not rest or rest.startswith(_WHOLE_LINES) or _says_something(line) or _says_something(rest):
         return None
     both = (f"{line.rstrip()}{between}{rest.lstrip()}" for between in (" ", ""))
     return next((one for one in both if _says_something(one)), None)

@@ -94,7 +94,7 @@ _SCRIPT = re.compile(
 )
 """The first line of such a script. A container's script switches to another user, and then begins again."""
 _POSITION = re.compile(r"WSREP\]?:? Recovered position", re.ASCII)
-_FOR_POSITION = re.compile(r"WSREP: Running position recovery", re.ASCII)
+_FOR_POSITION = "WSREP: Running position recovery"
 _TEMPORARY = re.compile(r"\[Entrypoint\]: (Starting|Stopping) temporary server", re.ASCII)
 _BEFORE_NAMED_S = 2.0
 """The first lines of a server, such as warnings about its options, come at most so long before it names itself."""
@@ -395,7 +395,7 @@ class _ServerParser:
             self._temporary = temporary[1] == "Starting"
             if self._open is not None and self._open.is_temporary and not self._temporary:
                 self._open.was_stopped = True
-        if _FOR_POSITION.search(text[:_MAX_TEXT]) is not None:
+        if _FOR_POSITION in text[:_MAX_TEXT]:
             self._for_position = True
             if self._open is not None and self._open.by_safe:
                 self._open.for_position, self._for_position = True, False

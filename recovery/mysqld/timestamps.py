@@ -102,6 +102,8 @@ def _may_be_collected(first: re.Match[str], line: str) -> bool:
 
 def container_of(line: str) -> str | None:
     """Returns the name of the container that a collector puts before a line, or None."""
+    if "|" not in line[:_SEARCH_CHARS] and not line.startswith("[pod/"):
+        return None
     named = _COMPOSE.match(line) or _KUBECTL.match(line)
     return None if named is None else named[1]
 
