@@ -76,7 +76,7 @@ class LogTail:
                 whole, rest = [*whole, rest], b""
             lines += [LogLine(_text(raw), arrived_s, complete=True, wall_s=wall_s) for raw in whole]
             self._rest = rest
-            if len(chunk) < _CHUNK_BYTES and rest:
+            if len(chunk) < _CHUNK_BYTES and rest.strip(b"\0"):
                 lines.append(LogLine(_text(rest), arrived_s, complete=False, wall_s=wall_s))
             if len(chunk) < _CHUNK_BYTES:
                 return lines

@@ -376,8 +376,8 @@ class StartProgress:
         # It is not known whether a process moved before it was looked at.
         progress_at_s = max(self.moved_s, self._samples[0].at_s if self._samples else self.moved_s)
         done = points[-1][1] if points else None
-        left = None
-        if now_s - progress_at_s >= _QUIET_S:
+        left, is_quiet = None, now_s - progress_at_s >= _QUIET_S
+        if is_quiet:
             pass
         elif row is not None and row.claim is Claim.TOGETHER:
             left = self._redo_left(now_s)
@@ -397,8 +397,8 @@ class StartProgress:
             failure=self.failure,
             cpus=self._lately(lambda sample: sample.cpu_s),
             read_bytes_per_s=self._lately(lambda sample: sample.read_bytes),
-            recent_rate=None if pace is None or pace.before is None else pace.recent,
-            fell_from=None if pace is None or not pace.has_fallen else pace.before,
+            recent_rate=None if pace is None or pace.before is None or is_quiet else pace.recent,
+            fell_from=None if pace is None or not pace.has_fallen or is_quiet else pace.before,
         )
 
     def _redo_left(self, now_s: float) -> TimeLeft | None:

@@ -807,3 +807,44 @@ def test_files_of_other_servers_are_not_put_together(tmp_path: Path) -> None:
     begun.write_text("\n".join(ready(0)[:4]))
     goes_on.write_text("\n".join(ready(0)[4:]))
     assert [[start.outcome for start in log.starts] for log in _read_logs((begun, goes_on))] == [["cut"], ["ready"]]
+
+
+# -- several servers in one log
+
+
+def old(seconds: float, text: str) -> str:
+    """A line of 5.6."""
+    return f"{BEGAN + timedelta(seconds=seconds):%Y-%m-%d %H:%M:%S} 42 [Note] {text}"
+
+
+BEGUN_56 = [
+    old(0, "mysqld (mysqld 5.6.40) starting as process 42 ..."),
+    old(1, "InnoDB: Database was not shutdown normally!"),
+]
+
+
+def test_a_killed_server_before_one_of_another_release_has_ended() -> None:
+    cut, upgraded = starts(*BEGUN_56, *ready(60))
+    assert (cut.version, cut.outcome, cut.ended_early, cut.next_after_s) == ("5.6.40", "cut", True, 60.0)
+    assert (upgraded.version, upgraded.outcome) == ("5.7.22", "ready")
+
+
+def test_a_server_that_goes_on_beside_another_has_not_ended() -> None:
+    going_on, other = starts(*BEGUN_56, *ready(2), old(9, "InnoDB: 128 rollback segment(s) are active."))
+    assert (going_on.outcome, going_on.ended_early, going_on.startup_s) == ("cut", False, 9.0)
+    assert (other.outcome, other.startup_s) == ("ready", 4.0)
+
+
+@pytest.mark.parametrize("prefix", ["{}  | ", "\x1b[36m{}  | \x1b[0m", "[pod/{}/mysql] "])
+def test_the_names_of_containers_tell_servers_apart(prefix: str) -> None:
+    lines = [
+        f"{prefix.format(name)}{line}"
+        for pair in zip(ready(0), ready(0.3), strict=True)
+        for name, line in zip(("orders-1", "users-1"), pair, strict=True)
+    ]
+    assert [(start.outcome, start.startup_s) for start in starts(*lines)] == [("ready", 4.0), ("ready", 4.0)]
+
+
+def test_a_table_that_a_client_prints_is_no_server() -> None:
+    lines = ready(0)
+    assert len(starts(*lines[:3], "id   | name", "a.b  | 2026-11-27T16:47:37.000000Z", *lines[3:])) == 1

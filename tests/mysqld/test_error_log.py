@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
 import io
 import lzma
@@ -184,10 +185,26 @@ def read(tail: LogTail) -> list[tuple[str, bool]]:
             [[("percent: 1", False)], [], [("percent: 1 2", False)], [("percent: 1 2", True), ("next", True)]],
         ),
         ([b"\xff\xfe bad\r\n"], [[("\ufffd\ufffd bad", True)]]),
+        (
+            [codecs.BOM_UTF16_LE + "a\r\nb\r\n".encode("utf-16-le"), b"c\0"],
+            [[("a", True), ("b", True)], [("c", False)]],
+        ),
+        (
+            [codecs.BOM_UTF16_BE + "a\r\nb\r\n".encode("utf-16-be"), b"\0c"],
+            [[("a", True), ("b", True)], [("c", False)]],
+        ),
         ([b"gr\xc3", b"\xbc\n"], [[("gr\ufffd", False)], [("gr\u00fc", True)]]),
         ([b"x" * (1 << 18), b""], [[("x" * (1 << 18), False)], []]),
     ],
-    ids=["lines", "partial line", "no text", "half a character", "partial line at the end of a piece"],
+    ids=[
+        "lines",
+        "partial line",
+        "no text",
+        "UTF-16",
+        "other UTF-16",
+        "half a character",
+        "partial line at the end of a piece",
+    ],
 )
 def test_new_text_is_read_once(log: Path, writes: list[bytes], reads: list[list[tuple[str, bool]]]) -> None:
     append(log, writes[0])
