@@ -444,6 +444,7 @@ _Found = Sequence[tuple[tuple[str, ...], LoggedStart]]
 def _overview_table(title: str, keys: tuple[str, ...], found: _Found) -> Table:
     notes = ["startup: seconds from the first line of a start to its ready line, by the server's own timestamps."]
     notes += _script_notes(found)
+    notes += _container_notes(found)
     untold = [parse_version(start.version) if start.version else None for _, start in found if start.kind == "not told"]
     if untold:
         quiet = any(version is None or can(version, "data_dictionary") for version in untold)
@@ -486,6 +487,17 @@ def _script_notes(found: _Found) -> Iterator[str]:
     if times:
         most = f"{'up to ' if len(times) > 1 else ''}{fmt.time_span(max(times), whole=True)}"
         yield f"Not in startup: mysqld_safe or the container's script ran {most} before the server's first line."
+
+
+def _container_notes(found: _Found) -> Iterator[str]:
+    """Yields which starts are of which container, if a log has several."""
+    by_log: dict[tuple[str, ...], dict[str, list[int]]] = {}
+    for (*log, number), start in found:
+        if start.container is not None:
+            by_log.setdefault(tuple(log), {}).setdefault(start.container, []).append(int(number))
+    for names, containers in by_log.items():
+        for container, numbers in containers.items() if len(containers) > 1 else ():
+            yield f"{' '.join((*names, fmt.number_ranges(numbers)))}: {escape_control(container)}."
 
 
 def _unfinished_notes(found: _Found) -> Iterator[str]:

@@ -149,6 +149,8 @@ class LoggedStart:
     """Whether its stamps show that the clock was set meanwhile. Then its seconds are not known."""
     begins_before: bool = False
     """Whether the log begins within it."""
+    container: str | None = None
+    """The name that a collector puts before the lines of its server."""
 
 
 def continued(start: LoggedStart, elapsed_s: float | None, running_pid: int) -> LoggedStart:
@@ -291,14 +293,18 @@ class StartParser:
         text = usual_line(text)
         server = self._server = self._server_of(text)
         before = server.parser.start_line
-        given = server.parser.take(number, text)
+        given = [replace(start, container=server.container) for start in server.parser.take(number, text)]
         if server.parser.start_line not in (None, before):
             self._last = server
         return given
 
     def finish(self) -> list[LoggedStart]:
         """Returns the starts that are still open at the end of the log."""
-        starts = [start for server in self._servers for start in server.parser.finish(server.successor)]
+        starts = [
+            replace(start, container=server.container)
+            for server in self._servers
+            for start in server.parser.finish(server.successor)
+        ]
         return sorted(starts, key=lambda start: start.line)
 
     def _server_of(self, text: str) -> _Server:

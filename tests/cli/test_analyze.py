@@ -842,7 +842,10 @@ def test_the_names_of_containers_tell_servers_apart(prefix: str) -> None:
         for pair in zip(ready(0), ready(0.3), strict=True)
         for name, line in zip(("orders-1", "users-1"), pair, strict=True)
     ]
-    assert [(start.outcome, start.startup_s) for start in starts(*lines)] == [("ready", 4.0), ("ready", 4.0)]
+    found = starts(*lines)
+    assert [(start.outcome, start.startup_s) for start in found] == [("ready", 4.0), ("ready", 4.0)]
+    page = logs_page([AnalyzedLog("log", tuple(found))])
+    assert re.search(r"^1: orders-1(/mysql)?\.\n2: users-1(/mysql)?\.$", page, re.MULTILINE)
 
 
 def test_a_table_that_a_client_prints_is_no_server() -> None:
