@@ -207,12 +207,14 @@ _PROGRESS_HINTS = (
     "redo log up to",
     "To recover",
     "MY-012533",
+    "recovered pages",
 )
 # "Validated a/b" with two blanks is no progress: it ends the work.
 _PROGRESS = re.compile(
     r"Checked \d+/\d+|Files found so far: \d+|(?:threads? have v|V)alidated \d+ out of \d+|Validated \d+/\d+ (?! )"
     r"|Progress in percents?:(?: \d{1,3})+(?!\d)|scanned up to log sequence number \d+(?: \(\d+%\))?"
-    r"|(?:Read|Parsed) redo log up to LSN=\d+|To recover: (?:LSN [\d/]+; )?\d+ pages|\[MY-012533\] \[InnoDB\] \d{1,3}%",
+    r"|(?:Read|Parsed) redo log up to LSN=\d+|To recover: (?:LSN [\d/]+; )?\d+ pages|\[MY-012533\] \[InnoDB\] \d{1,3}%"
+    r"|recovered pages:(?: \d{1,3}%)+",  # of Aria
     re.ASCII,
 )
 _MAX_DIGITS = 18
@@ -248,7 +250,7 @@ def progress_of(line: str) -> str | None:
     if match is None:
         return None
     progress = match.group().strip()
-    is_percentage = progress.startswith(("Progress", "[MY"))
+    is_percentage = progress.startswith(("Progress", "[MY", "recovered"))
     return f"{progress.split()[-1].removesuffix('%')} %" if is_percentage else progress
 
 

@@ -152,6 +152,7 @@ def test_counters(line: str, counters: dict[str, int]) -> None:
         ("InnoDB: Progress in percents: 0 1 2 3 050908 14:01:09 InnoDB: Error: page 42497", "3 %"),
         ("InnoDB: Progress in percents: 12 13 142022-10-31T14:49:27.850056Z 0 [System] x", "13 %"),
         ("InnoDB: x", None),
+        ("recovered pages: 0% 10% 20% 31%", "31 %"),
     ],
 )
 def test_progress(line: str, progress: str | None) -> None:
