@@ -289,7 +289,7 @@ _STEPS = tuple(
 )
 """What the log reports about progress: a text in the line, the pattern, what is counted, and what the numbers are."""
 _MAX_DIGITS = 18
-_STEP_OF_THREAD = re.compile(r"Thread# (\d+) - (\w+) (\d+)/(\d+)", re.ASCII)
+_STEP_OF_THREAD = re.compile(r"Thread# (\d{1,3}) - (\w+) (\d{1,18})/(\d{1,18})\b", re.ASCII)
 
 
 class StartProgress:
@@ -604,7 +604,7 @@ class StartProgress:
     def _add_step_of_thread(self, text: str, at_s: float) -> None:
         """Takes the progress of one of several threads that share the files. Not all of them log theirs."""
         match = _STEP_OF_THREAD.search(text)
-        if match is None or len(match[4]) > _MAX_DIGITS or (total := self._total(Unit.FILES)) is None:
+        if match is None or (total := self._total(Unit.FILES)) is None:
             return
         if self._threads and match[2] != self._threads_do:
             self._threads.clear()

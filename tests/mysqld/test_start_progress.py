@@ -159,6 +159,7 @@ def test_the_threads_that_log_their_files_stand_for_all() -> None:
     start = started(*START_80, SCAN_80, found)
     for at_s, thread, done in ((11.0, 0, 50), (11.1, 3, 100), (21.0, 0, 100)):
         start.add_line(f"{NEW} [MY-012200] [InnoDB] Thread# {thread} - Checked {done}/250 files", at_s)
+    start.add_line(f"{NEW} [MY-012200] [InnoDB] Thread# 4 - Checked {'9' * 400}/250 files", 21.0)
     now = start.progress(21.0)
     assert (now.done, now.total) == (400, 1000)
     later = start.progress(3000.0)
