@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from recovery.model import Phase, Version, can
 
 PROCESS_START = "process start"
+STATE_TRANSFER = "state transfer"
+ARIA_RECOVERY = "aria recovery"
 BUFFER_POOL = "buffer pool"
 DISCOVERY = "discovery"
 DIRECTORY_LISTING = "directory listing"
@@ -22,6 +24,7 @@ UNDO_AND_TEMP = "undo and temp"
 DICTIONARY = "dictionary"
 DICTIONARY_READ = "dictionary read"
 FILE_CHECK = "file check"
+SYSTEM_TABLES = "system tables"
 DICTIONARY_UPGRADE = "dictionary upgrade"
 SERVER_UPGRADE = "server upgrade"
 BINLOG_RECOVERY = "binlog recovery"
@@ -36,14 +39,17 @@ JOIN = " + "
 """Joins the names of phases that no log line separates."""
 
 ORDER = (
-    PROCESS_START, INNODB_INITIALIZATION, DIRECTORY_LISTING, FILE_SCAN, BUFFER_POOL, DISCOVERY, SYSTEM_FILES, REDO_SCAN,
-    REDO_APPLY, VALIDATION, REDO_LOG_RESIZE, UNDO_AND_TEMP, DICTIONARY, DICTIONARY_READ, FILE_CHECK, ROLLBACK,
-    DICTIONARY_UPGRADE, SERVER_UPGRADE, BINLOG_RECOVERY, BUFFER_POOL_LOAD, REST_TO_READY, UNNAMED, FIRST_QUERY,
+    PROCESS_START, STATE_TRANSFER, ARIA_RECOVERY, INNODB_INITIALIZATION, DIRECTORY_LISTING, FILE_SCAN, BUFFER_POOL,
+    DISCOVERY, SYSTEM_FILES, REDO_SCAN, REDO_APPLY, VALIDATION, REDO_LOG_RESIZE, UNDO_AND_TEMP, DICTIONARY,
+    DICTIONARY_READ, FILE_CHECK, ROLLBACK, SYSTEM_TABLES, DICTIONARY_UPGRADE, SERVER_UPGRADE, BINLOG_RECOVERY,
+    BUFFER_POOL_LOAD, REST_TO_READY, UNNAMED, FIRST_QUERY,
 )  # fmt: skip
 
 
 _DOES: dict[str, str] = {
     PROCESS_START: "is loaded and reads its options",
+    STATE_TRANSFER: "receives all data from another node of its cluster (SST)",
+    ARIA_RECOVERY: "recovers the tables of Aria",
     BUFFER_POOL: "allocates the buffer pool",
     DISCOVERY: "reads the first page of every file before redo",
     DIRECTORY_LISTING: "lists the directories of the tables' files",
@@ -56,6 +62,7 @@ _DOES: dict[str, str] = {
     UNDO_AND_TEMP: "opens undo and temporary tablespaces",
     DICTIONARY: "loads its dictionary and opens the files that it lists",
     DICTIONARY_READ: "reads all tablespaces from its dictionary",
+    SYSTEM_TABLES: "creates the system tables of a new data directory",
     DICTIONARY_UPGRADE: "makes its own dictionary from that of the older release",
     SERVER_UPGRADE: "upgrades the system tables and the sys schema, and checks the tables in both",
     BINLOG_RECOVERY: "recovers transactions from the binary log",

@@ -8,8 +8,9 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePath
 
 import click
@@ -28,8 +29,9 @@ from recovery.cli.output import write_json
 from recovery.errors import InterruptedByUserError, UsageError, escape_control
 from recovery.model import Table, Version, can, parse_version
 from recovery.mysqld.error_log import error_text
-from recovery.mysqld.log_analysis import LoggedStart, open_log, starts_in
+from recovery.mysqld.log_analysis import LoggedStart, open_log, starts_in, starts_over
 from recovery.mysqld.log_writer import LogWriter, find_log_writer, until_now
+from recovery.mysqld.timestamps import parse_stamp
 from recovery.report import fmt
 from recovery.report.startup_tables import grouped_phase_table
 from recovery.report.text import WIDTH, paragraph, render_table
@@ -41,6 +43,11 @@ _LIMITS = (
 )
 _UPGRADED = " An upgrade happens once: the next start has none."
 _UPGRADING = " An upgrade happens once, and is not to be killed."
+_ROTATED = re.compile(
+    r"(?P<base>.+?)(?:\.(?P<number>\d{1,3})|-(?P<date>20\d{6}(?:-?\d{1,10})?))?(?:\.(?:gz|xz|bz2))?",
+    re.ASCII | re.DOTALL,
+)
+"""Names that logrotate gives."""
 _LEFT_OUT, _MIN_NAME_WIDTH = "...", 9
 _KINDS = {
     "position": "position: --wsrep-recover starts a server that recovers, logs its position for Galera, and ends.",
@@ -57,6 +64,8 @@ class AnalyzedLog:
     starts: tuple[LoggedStart, ...]
     writer: LogWriter | None = None
     """The server of the last start, as far as this user may see; None if that start is over, or the log is no file."""
+    continues: str | None = None
+    """The older file whose last start goes on in this one."""
 
 
 @click.command()
@@ -69,7 +78,7 @@ def analyze(files: tuple[Path, ...], json_to: str | None) -> int:
     if not files and sys.stdin is not None and sys.stdin.isatty():
         raise UsageError("no error log was given", "recovery analyze FILE..., or - for standard input")
     try:
-        logs = [_read_log(file) for file in files or (Path("-"),)]
+        logs = _read_logs(files or (Path("-"),))
     except KeyboardInterrupt as error:
         raise InterruptedByUserError("interrupted", "the log was not read to its end") from error
     if not any(log.starts for log in logs):
@@ -81,17 +90,92 @@ def analyze(files: tuple[Path, ...], json_to: str | None) -> int:
     return 0
 
 
-def _read_log(file: Path) -> AnalyzedLog:
+def _read_logs(files: Sequence[Path]) -> list[AnalyzedLog]:
+    logs = [AnalyzedLog(str(file), _read_log(file)) for file in files]
+    last_files = {log.name: Path(log.name) for log in logs}
+    for names in _rotated(files):
+        _join_starts(logs, names, last_files)
+    return [_with_writer(log, last_files[log.name]) for log in logs]
+
+
+def _read_log(file: Path) -> tuple[LoggedStart, ...]:
     if str(file) == "-":
         if sys.stdin is None:
             raise UsageError("standard input is closed", "recovery analyze FILE...")
-        return AnalyzedLog("-", tuple(starts_in(sys.stdin.buffer, "standard input")))
+        return _by_line(starts_in(sys.stdin.buffer, "standard input"))
     with open_log(file) as opened:
-        starts = tuple(starts_in(opened, str(file)))
-    if not starts or starts[-1].outcome != "cut" or starts[-1].ended_early:
-        return AnalyzedLog(str(file), starts)
-    writer = find_log_writer(file, starts[-1])
-    return AnalyzedLog(str(file), (*starts[:-1], until_now(starts[-1], writer)), writer)
+        return _by_line(starts_in(opened, str(file)))
+
+
+def _with_writer(log: AnalyzedLog, file: Path) -> AnalyzedLog:
+    """Returns the log with the server that still writes it, if its last start is not over."""
+    if log.name == "-" or not log.starts or not _is_open(log.starts[-1]):
+        return log
+    writer = find_log_writer(file, log.starts[-1])
+    return replace(log, starts=(*log.starts[:-1], until_now(log.starts[-1], writer)), writer=writer)
+
+
+def _is_open(start: LoggedStart) -> bool:
+    """Returns whether the log ends within the start."""
+    return start.outcome == "cut" and not start.ended_early
+
+
+# --- A start that goes over the rotation of a log
+
+
+def _rotated(files: Sequence[Path]) -> Iterator[list[str]]:
+    """Yields the names of files that are parts of one log by their names, the oldest first."""
+    parts: dict[str, list[tuple[tuple[str, int], str]]] = {}
+    for file in dict.fromkeys(files):
+        match = _ROTATED.fullmatch(str(file))
+        if match is not None and file.is_file():  # a pipe cannot be read again
+            age = (match["date"] or "9", -int(match["number"] or 0))
+            parts.setdefault(match["base"], []).append((age, str(file)))
+    yield from ([name for _, name in sorted(of_one)] for of_one in parts.values() if len(of_one) > 1)
+
+
+def _join_starts(logs: list[AnalyzedLog], names: Sequence[str], last_files: dict[str, Path]) -> None:
+    """Puts the parts of each start together that goes over the end of one of these files."""
+    at = {log.name: number for number, log in enumerate(logs)}
+    for number, name in enumerate(names):
+        older, parts = logs[at[name]], [name]
+        for end, next_name in enumerate(names[number + 1 :], number + 2):
+            after = logs[at[next_name]].starts
+            if after and not _goes_on(older.starts, after):
+                break
+            if after:  # a file between may have no line that shows a start
+                parts = list(names[number:end])
+            if len(after) > 1 or (after and not _is_open(after[0])):
+                break
+        if len(parts) == 1:
+            continue
+        with ExitStack() as stack:
+            opened = [(stack.enter_context(open_log(Path(part))), part) for part in parts]
+            joined = next((start for start in starts_over(opened) if start.line == older.starts[-1].line), None)
+        if joined is None:
+            continue  # the file is another one by now
+        logs[at[name]] = replace(older, starts=(*older.starts[:-1], joined))
+        last_files[name] = Path(parts[-1])
+        for part in parts[1:]:
+            logs[at[part]] = replace(logs[at[part]], starts=logs[at[part]].starts[1:], continues=name)
+
+
+def _goes_on(before: Sequence[LoggedStart], after: Sequence[LoggedStart]) -> bool:
+    """Returns whether the last start of a file may go on with the first one of the next."""
+    if not before or not after or not _is_open(before[-1]):
+        return False
+    start, rest = before[-1], after[0]
+    begun, went_on = parse_stamp(start.at or ""), parse_stamp(rest.at or "")
+    is_other = None not in (start.version, rest.version) and start.version != rest.version
+    if is_other or not rest.begins_before:
+        return False
+    return begun is not None and went_on is not None and begun.at_s <= went_on.at_s
+
+
+def _by_line(starts: Iterable[LoggedStart]) -> tuple[LoggedStart, ...]:
+    """Returns the starts in the order of their first lines. Those of one server may be found before those of another
+    that began earlier."""
+    return tuple(sorted(starts, key=lambda start: start.line))
 
 
 def to_json(logs: Sequence[AnalyzedLog]) -> dict[str, object]:
@@ -114,7 +198,7 @@ def logs_page(logs: Sequence[AnalyzedLog]) -> str:
     names = _short_names([log.name for log in logs])
     answers = []
     for name, log in zip(names, logs, strict=True):
-        text = log_answer(log.starts, log.writer) if log.starts else "no start of a server was found"
+        text = log_answer(log.starts, log.writer) if log.starts else _no_start_text(log)
         lines = paragraph(text if len(logs) == 1 else f"{name}: {text}")
         answers.append("\n".join((*lines, *_follow_lines(log), *advice_lines(log.starts))))
     count = fmt.count_text(sum(len(log.starts) for log in logs), "start")
@@ -126,6 +210,12 @@ def logs_page(logs: Sequence[AnalyzedLog]) -> str:
         found = _rows_of_starts(logs, _cut_names(names, WIDTH - fmt.narrowest_width(bare, gap=1) + len("log")))
     tables = [_overview_table(title, keys, found), _phase_table(keys, found), _count_table(keys, found)]
     return "\n\n".join([*answers, *(render_table(table) for table in tables if table is not None)]) + "\n"
+
+
+def _no_start_text(log: AnalyzedLog) -> str:
+    if log.continues is not None:
+        return f"the last start of {PurePath(log.continues).name} goes on here, and is counted there"
+    return "no start of a server was found"
 
 
 def _rows_of_starts(logs: Sequence[AnalyzedLog], names: Sequence[str]) -> _Found:
@@ -244,7 +334,8 @@ def _last_sentence(last: LoggedStart, writer: LogWriter | None) -> str:
     after = "" if last.startup_s is None else f" after {_duration_text(last)}"
     where = _standing_text(last)
     what = "failed" if last.outcome == "failed" else "is not ready"
-    reason = f": {_reason_text(last.reason)}" if last.reason else ""
+    why = last.waits_for or last.reason
+    reason = f": {_reason_text(why)}" if why else ""
     return f"The last start {what}{after}{where}{reason}{_writer_text(writer)}.{_further_text(last, last.phase)}"
 
 
@@ -265,7 +356,7 @@ def _writer_text(writer: LogWriter | None) -> str:
 
 
 def _slowest_sentence(starts: Sequence[LoggedStart]) -> str:
-    ready = [(number, start) for number, start in enumerate(starts, 1) if start.outcome not in _UNFINISHED]
+    ready = [(number, start) for number, start in enumerate(starts, 1) if start in _ready_starts(starts)]
     number, slow = max(ready, key=lambda numbered: numbered[1].startup_s or 0.0)
     others = str(len(starts)) if len(ready) == len(starts) else f"the {len(ready)} that became ready"
     which = took = f"Start {number} is the slowest of {others}: " if len(ready) > 1 else ""
@@ -286,6 +377,12 @@ def _slowest_sentence(starts: Sequence[LoggedStart]) -> str:
     )
 
 
+def _ready_starts(starts: Sequence[LoggedStart]) -> list[LoggedStart]:
+    """Returns the starts that became ready. One that made a new data directory counts only if there is no other."""
+    ready = [start for start in starts if start.outcome not in _UNFINISHED]
+    return [start for start in ready if start.kind != "initialize"] or ready
+
+
 def _further_text(start: LoggedStart, phase: str | None) -> str:
     """Returns what else to know of a start that took most of its time in this phase, or is still in it."""
     if phase is not None and is_upgrade(phase):
@@ -298,6 +395,8 @@ def _no_time_text(start: LoggedStart) -> str:
     """Returns why no seconds are known of a start that became ready."""
     if start.startup_s is not None and start.whole_seconds:
         return "Less than 1 s, by timestamps of whole seconds: no phase can be told"
+    if start.clock_set:
+        return "Its time is not known: the clock was set meanwhile, by its timestamps"
     begun = start.startup_s is None and start.at is not None
     return f"Its time is not known: the log {'begins within it' if begun else 'has too few timestamps'}"
 
@@ -319,13 +418,11 @@ def advice_lines(starts: Sequence[LoggedStart]) -> Iterator[str]:
 
 def _advice_of(starts: Sequence[LoggedStart]) -> str | None:
     """Returns where the documentation says what shortens the phase that the answer names; None if it names none."""
-    if not starts or starts[-1].outcome == "failed":
+    if not starts or starts[-1].outcome == "failed" or starts[-1].waits_for is not None:
         return None
     if starts[-1].outcome in _UNFINISHED:
         return advice_on(starts[-1].phase, _version_of(starts[-1])) if starts[-1].phase else None
-    slow = max(
-        (start for start in starts if start.outcome not in _UNFINISHED), key=lambda start: start.startup_s or 0.0
-    )
+    slow = max(_ready_starts(starts), key=lambda start: start.startup_s or 0.0)
     seconds = seconds_by_name(slow.phases)
     return advice_on(max(seconds, key=lambda name: seconds[name]), _version_of(slow)) if seconds else None
 
@@ -347,12 +444,15 @@ _Found = Sequence[tuple[tuple[str, ...], LoggedStart]]
 def _overview_table(title: str, keys: tuple[str, ...], found: _Found) -> Table:
     notes = ["startup: seconds from the first line of a start to its ready line, by the server's own timestamps."]
     notes += _script_notes(found)
+    notes += _container_notes(found)
     untold = [parse_version(start.version) if start.version else None for _, start in found if start.kind == "not told"]
     if untold:
         quiet = any(version is None or can(version, "data_dictionary") for version in untold)
         by_default = "; 8.0 and later say it at --log-error-verbosity=3" if quiet else ""
         notes.append(f"not told: the log does not say whether it was a crash{by_default}.")
     notes += [text for kind, text in _KINDS.items() if any(start.kind == kind for _, start in found)]
+    if set_in := [" ".join(key) for key, start in found if start.clock_set]:
+        notes.append(f"{', '.join(set_in)}: the timestamps show that the clock was set, so the time is not known.")
     notes += _unfinished_notes(found)
     return Table(
         title=title,
@@ -389,6 +489,17 @@ def _script_notes(found: _Found) -> Iterator[str]:
         yield f"Not in startup: mysqld_safe or the container's script ran {most} before the server's first line."
 
 
+def _container_notes(found: _Found) -> Iterator[str]:
+    """Yields which starts are of which container, if a log has several."""
+    by_log: dict[tuple[str, ...], dict[str, list[int]]] = {}
+    for (*log, number), start in found:
+        if start.container is not None:
+            by_log.setdefault(tuple(log), {}).setdefault(start.container, []).append(int(number))
+    for names, containers in by_log.items():
+        for container, numbers in containers.items() if len(containers) > 1 else ():
+            yield f"{' '.join((*names, fmt.number_ranges(numbers)))}: {escape_control(container)}."
+
+
 def _unfinished_notes(found: _Found) -> Iterator[str]:
     """Yields why starts did not become ready, each reason once for all starts of a log that have it."""
     numbers: dict[tuple[tuple[str, ...], str], list[int]] = {}
@@ -407,7 +518,8 @@ def _unfinished_text(start: LoggedStart) -> str:
         what = "it failed"
     else:
         what = "the server ended before it was ready" if start.ended_early else "the log ends before it is ready"
-    return f"{what}{where}{f': {_reason_text(start.reason)}' if start.reason else ''}"
+    why = start.waits_for or start.reason
+    return f"{what}{where}{f': {_reason_text(why)}' if why else ''}"
 
 
 def _phase_table(keys: tuple[str, ...], found: _Found) -> Table | None:

@@ -351,7 +351,8 @@ class Watched:
             idle_s=idle_s,
             loop=None if is_gone else loop,
             limit=self._limit,
-            waits_for=self._waits_for() if waits or (hangs and is_stopped) else None,
+            waits_for=(None if is_gone else self.log.waits_for)
+            or (self._waits_for() if waits or (hangs and is_stopped) else None),
             answer=None if is_gone or not progress.ready else self.answer,
             missing=self.missing,
             seconds_ahead=self.seconds_ahead,
@@ -379,7 +380,7 @@ class Watched:
         where = f" in {last.standing}" if last.standing else ""
         if is_cut and not self.log.ended:
             return f"its start was cut off{where}; no process of this host has its log open"
-        reason = "; ".join(self.log.errors) if last.outcome == "failed" and self.log.errors else last.reason
+        reason = self.log.failure_text(last.reason) if last.outcome == "failed" else last.reason
         return f"its start ended{where}{f': {reason}' if reason else ''}"
 
     def _own_starts(self) -> list[LoggedStart]:

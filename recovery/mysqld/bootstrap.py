@@ -15,7 +15,7 @@ from pathlib import Path
 from recovery.errors import RecoveryError, ServerFailedError
 from recovery.linux.signals import defer_signals
 from recovery.model import Build, can
-from recovery.mysqld.error_log import error_text, is_error
+from recovery.mysqld.error_log import StartErrors, error_text
 from recovery.mysqld.launcher import Exit, Launch, Launcher, ServerProcess
 from recovery.mysqld.log_tail import last_lines
 from recovery.mysqld.options import FLAG, KEY_FILE, Settings, base_settings, experiment_settings, merge
@@ -136,5 +136,8 @@ def _wait_until_done(process: ServerProcess, stall_s: float) -> None:
 
 def _failed(process: ServerProcess, what: str) -> ServerFailedError:
     tail = last_lines(process.launch.log)
-    reason = error_text(next(filter(is_error, tail), tail[-1] if tail else ""))
+    errors = StartErrors()
+    for line in tail:
+        errors.add(line)
+    reason = error_text(errors.reason(tail[-1] if tail else ""))
     return server_failure(process, f"{what}: {reason}" if reason else what)

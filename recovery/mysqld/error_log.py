@@ -73,10 +73,13 @@ def classify(line: str) -> Event | None:
     return None
 
 
+_OLD_ERROR = re.compile(r"(?:\d{6} [ \d]\d:\d\d:\d\d )? ?InnoDB: (?:Fatal )?[Ee]rror[: ]", re.ASCII)
+"""How InnoDB begins an error up to 5.6."""
+
+
 def is_error(line: str) -> bool:
-    """Returns whether a line is an error of any severity. The first error usually gives the reason of a failed start,
-    the last one only the fact that it failed."""
-    return _ERROR in line
+    """Returns whether a line is an error of any severity. `StartErrors` tells which one ended a start."""
+    return _ERROR in line or _OLD_ERROR.match(line) is not None
 
 
 def is_note(line: str) -> bool:
@@ -86,6 +89,79 @@ def is_note(line: str) -> bool:
 def error_text(line: str) -> str:
     """Returns an error line from its severity on, and any other line whole."""
     return line[max(0, line.find(_ERROR)) :].strip()
+
+
+_GOES_ON = re.compile(
+    r"mysql\.plugin\b|[Pp]lease run mysql_upgrade|Couldn't load plugin|Can't open shared library|error-message file"
+)
+"""Errors of a server that starts without what it misses."""
+_CONTINUED = re.compile(r"InnoDB: (?=[a-z(])")
+"""The next line of an InnoDB that breaks its errors into lines."""
+_SAYS_WHY = re.compile(
+    r"Fatal error: (?!.*\bengine\b)|Can't start server|\bunknown (?:variable|option)\b|while loading shared"
+    r"|\bgot (?:signal|exception) |Unable to lock|Can't lock aria"
+)
+"""Lines that end a start and give the reason themselves."""
+
+
+_DISK_FULL = re.compile(r"Disk is full writing .{1,300}?(?=\.? Waiting for someone to free)")
+_ENDS_THE_START = re.compile(
+    r"\bAborting\b|\bgot (?:signal|exception) |while loading shared|Fatal error in defaults handling"
+)
+_RETRIED = re.compile(r"Unable to lock|Can't lock aria")
+_ASKED = re.compile(r"\] Received SHUTDOWN from user (<via user signal>)?|: Normal shutdown\b")
+
+
+def ends_the_start(line: str) -> bool:
+    """Returns whether a failure is the last one of a start: a server that cannot lock a file tries again first."""
+    return _ENDS_THE_START.search(line[:MAX_SEARCHED_CHARS]) is not None
+
+
+def is_retried(line: str) -> bool:
+    """Returns whether a server may start although it has logged this failure: it tries again for a while."""
+    return _RETRIED.search(line[:MAX_SEARCHED_CHARS]) is not None
+
+
+def full_disk(line: str) -> str | None:
+    """Returns what a server cannot write and waits to write, as it says itself, or None."""
+    found = _DISK_FULL.search(line[:MAX_SEARCHED_CHARS]) if "Disk is full" in line else None
+    return None if found is None else found.group()
+
+
+def shutdown_request(line: str) -> str | None:
+    """Returns who asked the server to shut down, in words, or None."""
+    asked = _ASKED.search(line[:MAX_SEARCHED_CHARS]) if "hut" in line or "SHUT" in line else None
+    if asked is None:
+        return None
+    return "a signal asked it to shut down" if asked[1] else "it was asked to shut down"
+
+
+def is_harmless(line: str) -> bool:
+    """Returns whether a server that logs this error goes on with its start."""
+    return _GOES_ON.search(line[:MAX_SEARCHED_CHARS]) is not None
+
+
+class StartErrors:
+    """The errors of a start, and which of them is the reason if it fails."""
+
+    def __init__(self) -> None:
+        self._first: str | None = None
+        self._is_open = False
+        """Whether the next line may continue the first error."""
+
+    def add(self, line: str) -> None:
+        text = line[:MAX_SEARCHED_CHARS].strip()
+        if self._is_open and self._first is not None and (match := _CONTINUED.match(text)) is not None:
+            self._first = f"{self._first} {text[match.end() :]}"[:MAX_SEARCHED_CHARS]
+            return
+        self._is_open = False
+        if self._first is None and is_error(text) and not is_harmless(text):
+            self._first, self._is_open = text, _OLD_ERROR.match(text) is not None
+
+    def reason(self, end: str) -> str:
+        """Returns the line that says why a start failed. `end` is the line with which it ended. The first error often
+        gives the reason, the last one only the fact that it failed."""
+        return end.strip() if _SAYS_WHY.search(end) is not None else self._first or end.strip()
 
 
 def microsecond_stamp(line: str) -> float | None:
@@ -131,12 +207,14 @@ _PROGRESS_HINTS = (
     "redo log up to",
     "To recover",
     "MY-012533",
+    "recovered pages",
 )
 # "Validated a/b" with two blanks is no progress: it ends the work.
 _PROGRESS = re.compile(
     r"Checked \d+/\d+|Files found so far: \d+|(?:threads? have v|V)alidated \d+ out of \d+|Validated \d+/\d+ (?! )"
     r"|Progress in percents?:(?: \d{1,3})+(?!\d)|scanned up to log sequence number \d+(?: \(\d+%\))?"
-    r"|(?:Read|Parsed) redo log up to LSN=\d+|To recover: (?:LSN [\d/]+; )?\d+ pages|\[MY-012533\] \[InnoDB\] \d{1,3}%",
+    r"|(?:Read|Parsed) redo log up to LSN=\d+|To recover: (?:LSN [\d/]+; )?\d+ pages|\[MY-012533\] \[InnoDB\] \d{1,3}%"
+    r"|recovered pages:(?: \d{1,3}%)+",  # of Aria
     re.ASCII,
 )
 _MAX_DIGITS = 18
@@ -172,7 +250,7 @@ def progress_of(line: str) -> str | None:
     if match is None:
         return None
     progress = match.group().strip()
-    is_percentage = progress.startswith(("Progress", "[MY"))
+    is_percentage = progress.startswith(("Progress", "[MY", "recovered"))
     return f"{progress.split()[-1].removesuffix('%')} %" if is_percentage else progress
 
 
@@ -190,6 +268,11 @@ class Milestone(Enum):
     ANNOUNCED = "the server says that it starts"
     STARTING = "the server names itself"
     INITIALIZING = "the server makes a new data directory"
+    DIRECTORY_UPGRADE = "the data directory of 5.7 is upgraded"
+    TRANSFER = "a cluster sends all its data"
+    TRANSFERRED = "the data of the cluster are there"
+    ARIA = "the tables of Aria are recovered"
+    ARIA_RECOVERED = "the tables of Aria have been recovered"
     INNODB = "InnoDB begins"
     SCAN = "directories are listed, then every file is read"
     LISTING = "directories are still being listed"
@@ -235,6 +318,14 @@ _MILESTONE_PATTERNS: tuple[tuple[Milestone, str], ...] = (
     (Milestone.ANNOUNCED, r"\[MY-015015\]|MySQL Server - start\."),
     (Milestone.STARTING, r"starting as process \d|Starting MariaDB .* as process \d"),
     (Milestone.INITIALIZING, r"initializing of server in progress"),
+    (Milestone.DIRECTORY_UPGRADE, r"\[MY-011012\]|Starting upgrade of data directory"),
+    (
+        Milestone.TRANSFER,
+        r"(?:WSREP:|\[WSREP\]|\[Galera\]) (?:State transfer required|Running: 'wsrep_sst_|Initiating SST/IST transfer)",
+    ),
+    (Milestone.TRANSFERRED, r"(?:WSREP:|\[WSREP\]|\[Galera\]) SST (?:succeeded|complete)"),
+    (Milestone.ARIA, r"Aria engine: starting recovery"),
+    (Milestone.ARIA_RECOVERED, r"Aria engine: recovery done"),
     (Milestone.INNODB, r"InnoDB initialization has started"),
     (Milestone.SCAN, r"Directories to scan|\[InnoDB\] Scanning '"),
     (Milestone.LISTING, r"Files found so far: \d"),
@@ -296,6 +387,7 @@ _MILESTONE_PATTERNS: tuple[tuple[Milestone, str], ...] = (
 )
 # Every line that matches a spelling contains one of these: a quick test for the many lines that are irrelevant.
 _MILESTONE_HINTS = (
+    "MY-011012", "upgrade of data", "tate transfer", "wsrep_sst_", "SST", "Aria engine",
     "mysqld_safe", "Server - start", "MY-015015", "as process ", "initializing of", "InnoDB initialization",
     "Directories to scan", "Scanning '", "so far", "Found ", " to scan ", "Checked ", "Completed ",
     "Initializing buffer", "size_max=", "file format is",
@@ -319,6 +411,23 @@ def milestone_of(line: str) -> Milestone | None:
         return None
     match = _ANY_MILESTONE.search(text.rstrip())
     return Milestone[match.lastgroup] if match is not None and match.lastgroup else None
+
+
+_WHOLE_LINES = ("InnoDB: ", "Version: '", "\t")
+"""How lines without a stamp begin that are no second halves."""
+
+
+def joined_line(line: str, rest: str) -> str | None:
+    """Returns the line that a terminal or an editor has broken in two, or None. Only as one they say something of a
+    start."""
+    if not rest or rest.startswith(_WHOLE_LINES) or _says_something(line) or _says_something(rest):
+        return None
+    both = (f"{line.rstrip()}{between}{rest.lstrip()}" for between in (" ", ""))
+    return next((one for one in both if _says_something(one)), None)
+
+
+def _says_something(line: str) -> bool:
+    return milestone_of(line) is not None or classify(line) is not None
 
 
 # --- The end of a server, as other programs report it in the same log or journal

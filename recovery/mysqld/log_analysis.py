@@ -16,7 +16,7 @@ import re
 import stat
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -28,15 +28,26 @@ from recovery.mysqld.error_log import (
     EndReport,
     EventKind,
     Milestone,
+    StartErrors,
     classify,
     end_report_of,
-    is_error,
+    ends_the_start,
+    full_disk,
     milestone_of,
     progress_of,
+    shutdown_request,
 )
 from recovery.mysqld.json_log import usual_line
 from recovery.mysqld.phases import BACKGROUND_MILESTONES, FileAccess, PhaseTracker
-from recovery.mysqld.timestamps import LogLine, Stamp, StampReader
+from recovery.mysqld.timestamps import (
+    LogLine,
+    Stamp,
+    StampReader,
+    container_of,
+    form_of_stamp,
+    parse_stamp,
+    shows_set_clock,
+)
 
 _VERSION = re.compile(
     r"\((?:mysqld|mariadbd|server)\S* (\d+\.\d+\.\d+[^\s)]*)\) (?:starting|initializing)"
@@ -83,6 +94,7 @@ _SCRIPT = re.compile(
 )
 """The first line of such a script. A container's script switches to another user, and then begins again."""
 _POSITION = re.compile(r"WSREP\]?:? Recovered position", re.ASCII)
+_FOR_POSITION = "WSREP: Running position recovery"
 _TEMPORARY = re.compile(r"\[Entrypoint\]: (Starting|Stopping) temporary server", re.ASCII)
 _BEFORE_NAMED_S = 2.0
 """The first lines of a server, such as warnings about its options, come at most so long before it names itself."""
@@ -131,6 +143,14 @@ class LoggedStart:
     checkpoint_lsn: int | None = None
     """Where the recovery begins in the redo log; None if the log does not say it. A start that ends before it is ready
     leaves the next one the same checkpoint."""
+    waits_for: str | None = None
+    """The full disk that the server waits for, in its own words; None if its last line says something else."""
+    clock_set: bool = False
+    """Whether its stamps show that the clock was set meanwhile. Then its seconds are not known."""
+    begins_before: bool = False
+    """Whether the log begins within it."""
+    container: str | None = None
+    """The name that a collector puts before the lines of its server."""
 
 
 def continued(start: LoggedStart, elapsed_s: float | None, running_pid: int) -> LoggedStart:
@@ -160,6 +180,8 @@ class _OpenStart:
     """Whether that script has stopped it."""
     logged_position: bool = False
     """Whether it has logged its position in Galera's cluster, after which it ends."""
+    for_position: bool = False
+    """Whether mysqld_safe starts it to log its position."""
     first: Stamp | None = None
     last: Stamp | None = None
     whole: bool = False
@@ -171,7 +193,9 @@ class _OpenStart:
     pid: int | None = None
     outcome: str = "cut"
     reason: str | None = None
-    first_error: str | None = None
+    errors: StartErrors = field(default_factory=StartErrors)
+    waits_for: str | None = None
+    """The full disk that it waits for."""
     ended: bool = False
     """Whether a line shows that the server has ended."""
     end: Stamp | None = None
@@ -180,6 +204,10 @@ class _OpenStart:
     """The first of the last lines that may belong to the next server already; None if there are none."""
     sure: Stamp | None = None
     """The stamp before those lines."""
+    own: Stamp | None = None
+    """The last stamp of the server itself."""
+    clock_set: bool = False
+    """Whether the clock was set during the start."""
 
     def add(self, milestone: Milestone | None, text: str, stamp: Stamp | None) -> None:
         """Records a line of the server."""
@@ -187,6 +215,9 @@ class _OpenStart:
             self.first, self.tracker.started_s = stamp, stamp.at_s
         progress = progress_of(text)
         if stamp is not None:
+            if text.startswith(stamp.text):  # it is no collector's
+                self.clock_set = self.clock_set or (self.own is not None and shows_set_clock(self.own, stamp))
+                self.own = stamp
             self._place(stamp, sure=milestone is not None or progress is not None or "InnoDB" in text)
             self.whole = self.whole or (stamp.whole and milestone is not None)
         self.tracker.add(text, milestone, None if stamp is None else stamp.at_s)
@@ -197,8 +228,9 @@ class _OpenStart:
         self.logged_position = self.logged_position or _POSITION.search(text[:_MAX_TEXT]) is not None
         if self.pid is None:
             self.pid = process_id_in(text)
-        if self.first_error is None and is_error(text):
-            self.first_error = text.strip()[:_MAX_TEXT]
+        self.errors.add(text)
+        if (full := full_disk(text)) is not None or "Message reprinted" not in text:
+            self.waits_for = full
 
     def _place(self, stamp: Stamp, *, sure: bool) -> None:
         if sure:
@@ -225,10 +257,108 @@ class _OpenStart:
 
 
 class StartParser:
-    """Takes a log line by line, and returns each start as soon as no further line can belong to it."""
+    """Takes a log line by line, and returns each start as soon as no further line can belong to it. Lines of several
+    servers may alternate in it, if the containers' names or the forms of their stamps tell them apart."""
 
     def __init__(self, now_s: float) -> None:
         """`now_s` gives the year of stamps without one."""
+        self._now_s = now_s
+        self._servers = [_Server(None, _ServerParser(now_s))]
+        self._server = self._servers[0]
+        """The server of the last line."""
+        self._last = self._servers[0]
+        """The server whose start began last."""
+
+    @property
+    def start_line(self) -> int | None:
+        """The number of the first line of the start that began last, or None if it is over."""
+        return self._last.parser.start_line
+
+    @property
+    def waits_for(self) -> str | None:
+        """The full disk that the server of the start that began last waits for, or None."""
+        return self._last.parser.waits_for
+
+    @property
+    def idle(self) -> bool:
+        """Whether no start is under way. Then only lines that could begin a start, or add to the last one, matter."""
+        return all(server.parser.idle for server in self._servers)
+
+    @property
+    def follows_last(self) -> bool:
+        """Whether the last line is of the server whose start began last."""
+        return self._server is self._last
+
+    def take(self, number: int, text: str) -> list[LoggedStart]:
+        text = usual_line(text)
+        server = self._server = self._server_of(text)
+        before = server.parser.start_line
+        given = [replace(start, container=server.container) for start in server.parser.take(number, text)]
+        if server.parser.start_line not in (None, before):
+            self._last = server
+        return given
+
+    def finish(self) -> list[LoggedStart]:
+        """Returns the starts that are still open at the end of the log."""
+        starts = [
+            replace(start, container=server.container)
+            for server in self._servers
+            for start in server.parser.finish(server.successor)
+        ]
+        return sorted(starts, key=lambda start: start.line)
+
+    def _server_of(self, text: str) -> _Server:
+        """Returns the server that a line is of."""
+        container = container_of(text)
+        servers = [one for one in self._servers if one.container == container]
+        if container is not None and not servers:
+            # Tables that a client prints have such lines, too.
+            is_named = any(one.container for one in self._servers) or milestone_of(text) is not None
+            return self._add(container) if is_named else self._server
+        server = self._server if self._server.parser.first_line is not None else self._last
+        if servers and server not in servers:
+            server = servers[-1]
+        begins = process_id_in(text) is not None
+        if len(servers) == 1 and not begins:
+            return server
+        form = form_of_stamp(text)
+        same = [one for one in servers if form is not None and one.form == form]
+        if same:
+            same[0].successor = None
+            return same[0]
+        if begins and server.form is not None and server.parser.names_itself:
+            # Either another server writes into this log, too, or this one ended, and the next has another form.
+            server.successor, server = parse_stamp(text), self._add(container)
+        if begins:
+            server.form = form
+        return server
+
+    def _add(self, container: str | None) -> _Server:
+        first = self._servers[0]
+        if len(self._servers) == 1 and first.container is None and first.parser.first_line is None:
+            first.container = container
+            return first
+        self._servers.append(_Server(container, _ServerParser(self._now_s)))
+        return self._servers[-1]
+
+
+@dataclass
+class _Server:
+    """One of the servers of a log."""
+
+    container: str | None
+    """The name before its lines."""
+    parser: _ServerParser
+    form: str | None = None
+    """The form of the stamp with which it named itself."""
+    successor: Stamp | None = None
+    """When the next server named itself with a stamp of another form, as long as this one has no line after that."""
+
+
+class _ServerParser:
+    """Takes the lines of one server."""
+
+    def __init__(self, now_s: float) -> None:
         self._stamps = StampReader(now_s)
         self._open: _OpenStart | None = None
         """The start under way."""
@@ -240,6 +370,8 @@ class StartParser:
         """Whether a container's script is about to run itself again, as another user."""
         self._temporary = False
         """Whether the next server is the temporary one of a container's script."""
+        self._for_position = False
+        """Whether the next server is to log its position."""
 
     @property
     def start_line(self) -> int | None:
@@ -247,16 +379,32 @@ class StartParser:
         return None if self._open is None else self._open.line
 
     @property
+    def first_line(self) -> int | None:
+        """The number of the first line of the earliest start that has not been returned, or None."""
+        return next((one.line for one in (self._ended, self._open) if one is not None), None)
+
+    @property
+    def names_itself(self) -> bool:
+        """Whether the server has named itself in the start under way."""
+        return self._open is not None and not self._open.tracker.milestones <= _BEFORE
+
+    @property
+    def waits_for(self) -> str | None:
+        return None if self._open is None else self._open.waits_for
+
+    @property
     def idle(self) -> bool:
-        """Whether no start is under way. Then only lines that could begin a start, or add to the last one, matter."""
         return self._open is None
 
     def take(self, number: int, text: str) -> list[LoggedStart]:
-        text = usual_line(text)
         if (temporary := _TEMPORARY.search(text[:_MAX_TEXT])) is not None:
             self._temporary = temporary[1] == "Starting"
             if self._open is not None and self._open.is_temporary and not self._temporary:
                 self._open.was_stopped = True
+        if _FOR_POSITION in text[:_MAX_TEXT]:
+            self._for_position = True
+            if self._open is not None and self._open.by_safe:
+                self._open.for_position, self._for_position = True, False
         script = _SCRIPT.search(text[:_MAX_TEXT])
         if self._open is None and self._ended is None and script is None and milestone_of(text) is None:
             return []
@@ -268,14 +416,14 @@ class StartParser:
             self._script_goes_on = switches
         cuts = [torn.start() for torn in _TORN.finditer(line.message, 1)]
         if not cuts:
-            return self._take(number, text, line, stamp)
+            return self._take(number, line, stamp)
         begin, spans = len(text) - len(line.message), (0, *cuts, len(line.message))
         # The next line of a collected log follows without the collector's stamp, so it gets that of this line.
         pieces = [text[: begin + to] if not at else text[:begin] + line.message[at:to] for at, to in pairwise(spans)]
-        return [start for piece in pieces for start in self._take(number, piece, *self._stamps.read(piece))]
+        return [start for piece in pieces for start in self._take(number, *self._stamps.read(piece))]
 
-    def _take(self, number: int, text: str, line: LogLine, stamp: Stamp | None) -> list[LoggedStart]:
-        milestone = milestone_of(text)
+    def _take(self, number: int, line: LogLine, stamp: Stamp | None) -> list[LoggedStart]:
+        milestone = milestone_of(line.message)
         if milestone is None and self._open is not None and line.message.startswith("Version: '"):
             # This line follows the ready line, which is translated up to 5.7 and in MariaDB.
             milestone = Milestone.READY
@@ -292,7 +440,7 @@ class StartParser:
         if milestone is None and not _is_of_server(line):
             return given
         if start.by_safe and milestone is not Milestone.SAFE:
-            start.by_safe, start.first = False, None
+            start.by_safe, start.first, start.own = False, None, None
             start.tracker.discard_milestones()
         start.add(milestone, line.message, stamp)
         self._judge(start, milestone, line.message, stamp)
@@ -300,6 +448,8 @@ class StartParser:
 
     def finish(self, next_start: Stamp | None = None) -> list[LoggedStart]:
         """Returns the starts that are still open at the end of the log, or at the beginning of the next start."""
+        if self._open is not None and next_start is not None:
+            self._open.end_before(next_start)
         return [*self._close(), *self._give(next_start)]
 
     def _begin(self, number: int, milestone: Milestone, stamp: Stamp | None) -> list[LoggedStart]:
@@ -309,15 +459,17 @@ class StartParser:
             begins = headless or milestone in _START_MILESTONES or milestone in _EARLY
         else:
             known = self._open.tracker.milestones
-            begins = milestone in _START_MILESTONES and (milestone in known or not known <= _BEFORE)
+            is_over = self._open.outcome == "failed" or milestone in known or not known <= _BEFORE
+            begins = milestone in _START_MILESTONES and is_over
             begins = begins or (milestone is Milestone.POOL and milestone in known)
         if not begins:
             return []
         if self._open is not None:
             self._open.end_before(stamp)
-        given = self.finish(stamp)
+        given = [*self._close(), *self._give(stamp)]
         self._open = _OpenStart(number, headless, by_safe=milestone is Milestone.SAFE, script=self._script)
         self._open.is_temporary, self._temporary = self._temporary, False
+        self._open.for_position, self._for_position = self._for_position, False
         self._script = None
         return given
 
@@ -337,16 +489,20 @@ class StartParser:
     def _judge(self, start: _OpenStart, milestone: Milestone | None, text: str, stamp: Stamp | None) -> None:
         event = classify(text)
         if milestone is Milestone.READY:
-            start.outcome, start.reason = "ready", None
+            start.outcome, start.reason, start.ended = "ready", None, False
         elif event is not None and event.kind is EventKind.FAILURE:
-            # The first error usually gives the reason, the last one only the fact that the start failed.
-            reason = None if " got signal " in text else start.first_error
-            start.outcome, start.reason, start.ended = "failed", reason or text.strip()[:_MAX_TEXT], True
+            if start.outcome != "failed":
+                start.reason = start.errors.reason(text)[:_MAX_TEXT]
+            start.outcome, start.ended, start.end_logged = "failed", True, stamp is not None
+            if not ends_the_start(text):
+                return
         elif event is not None and event.kind is EventKind.SHUTDOWN:
-            start.reason, start.ended, start.was_stopped = "the server was shut down", True, True
+            start.reason = start.reason or "the server was shut down"
+            start.ended, start.was_stopped = True, True
         else:
             if event is not None or ONLY_AFTER_CRASH.search(text[:_MAX_TEXT]):
                 start.tracker.crashed = True
+            start.reason = start.reason or shutdown_request(text)
             return
         start.end, start.end_logged = start.last, stamp is not None
         self._open, self._ended = None, start
@@ -397,7 +553,8 @@ def version_of(text: str) -> Version | None:
 def _start_of(start: _OpenStart, next_start: Stamp | None) -> LoggedStart:
     ready, tracker = start.outcome == "ready", start.tracker
     first, end = start.first, start.end or start.last
-    startup_s = None if first is None or end is None or start.headless else max(0.0, end.at_s - first.at_s)
+    is_timed = not (start.headless or start.clock_set)
+    startup_s = max(0.0, end.at_s - first.at_s) if first is not None and end is not None and is_timed else None
     where = None if ready else tracker.last_phase
     has_task = Milestone.INITIALIZING in tracker.milestones or start.logged_position
     did_task = start.outcome == "cut" and (has_task or (start.is_temporary and start.was_stopped))
@@ -419,6 +576,9 @@ def _start_of(start: _OpenStart, next_start: Stamp | None) -> LoggedStart:
         ended_early=start.ended and not ready and not did_task and not start.headless,
         end_logged=start.end_logged,
         checkpoint_lsn=tracker.checkpoint_lsn,
+        clock_set=start.clock_set,
+        begins_before=start.headless,
+        waits_for=None if ready or start.ended else start.waits_for,
         script_s=None if first is None or start.script is None else max(0.0, first.at_s - start.script.at_s),
         next_after_s=None if first is None or next_start is None else max(0.0, next_start.at_s - first.at_s),
     )
@@ -428,7 +588,7 @@ def _kind(start: _OpenStart) -> str:
     milestones = start.tracker.milestones
     if Milestone.INITIALIZING in milestones:
         return "initialize"
-    if start.logged_position:
+    if start.logged_position or start.for_position:
         return "position"
     if start.is_temporary:
         return "temporary"
@@ -465,30 +625,38 @@ _ANCHORS = (
 def starts_in(log: BinaryIO, name: str) -> Iterator[LoggedStart]:
     """Yields the starts in a log as they are found. If the log cannot be read to its end, yields the starts before that
     point and then raises UsageError."""
-    starts, number, rest = StartParser(time.time()), 0, b""
-    try:
-        unpacked = _in_utf8(_decompressed(log))
-        while chunk := unpacked.read(_CHUNK_BYTES):
-            piece = rest + chunk
-            if starts.idle and not any(anchor in piece for anchor in _ANCHORS):
-                number += piece.count(b"\n")
-                # The end of the piece may cut an anchor in two, so its last, incomplete line is kept.
-                rest = piece[piece.rfind(b"\n") + 1 :][-_LONGEST_LINE_BYTES:]
-                continue
-            *lines, rest = piece.split(b"\n")
-            if len(rest) > _LONGEST_LINE_BYTES:
-                rest = rest[-_OVERLAP_BYTES:]
-            for line in lines:
-                number += 1
-                yield from starts.take(number, _text(line))
-    except (OSError, EOFError, MemoryError, lzma.LZMAError, zlib.error) as error:
-        why = getattr(error, "strerror", None) or str(error) or "it needs too much memory"
-        raise UsageError(
-            f"{name} cannot be read to its end: {why}",
-            "is it whole? Unpack it yourself and pipe it in: `zcat FILE | recovery analyze -`",
-        ) from error
-    if rest:
-        yield from starts.take(number + 1, _text(rest))
+    yield from starts_over([(log, name)])
+
+
+def starts_over(logs: Iterable[tuple[BinaryIO, str]]) -> Iterator[LoggedStart]:
+    """Yields the starts in the files of one log that was rotated, the oldest first. Lines are counted over all."""
+    starts, number = StartParser(time.time()), 0
+    for log, name in logs:
+        rest = b""
+        try:
+            unpacked = _in_utf8(_decompressed(log))
+            while chunk := unpacked.read(_CHUNK_BYTES):
+                piece = rest + chunk
+                if starts.idle and not any(anchor in piece for anchor in _ANCHORS):
+                    number += piece.count(b"\n")
+                    # The end of the piece may cut an anchor in two, so its last, incomplete line is kept.
+                    rest = piece[piece.rfind(b"\n") + 1 :][-_LONGEST_LINE_BYTES:]
+                    continue
+                *lines, rest = piece.split(b"\n")
+                if len(rest) > _LONGEST_LINE_BYTES:
+                    rest = rest[-_OVERLAP_BYTES:]
+                for line in lines:
+                    number += 1
+                    yield from starts.take(number, _text(line))
+        except (OSError, EOFError, MemoryError, lzma.LZMAError, zlib.error) as error:
+            why = getattr(error, "strerror", None) or str(error) or "it needs too much memory"
+            raise UsageError(
+                f"{name} cannot be read to its end: {why}",
+                "is it whole? Unpack it yourself and pipe it in: `zcat FILE | recovery analyze -`",
+            ) from error
+        if rest:
+            number += 1
+            yield from starts.take(number, _text(rest))
     yield from starts.finish()
 
 

@@ -6,6 +6,7 @@ grows for minutes) is returned as incomplete each time it has grown, and never h
 
 from __future__ import annotations
 
+import codecs
 import os
 import time
 from dataclasses import dataclass
@@ -77,7 +78,7 @@ class LogTail:
                 whole, rest = [*whole, rest], b""
             lines += [LogLine(_text(raw), arrived_s, complete=True, wall_s=wall_s) for raw in whole]
             self._rest = rest
-            if len(chunk) < _CHUNK_BYTES and rest:
+            if len(chunk) < _CHUNK_BYTES and rest.strip(b"\0"):
                 lines.append(LogLine(_text(rest), arrived_s, complete=False, wall_s=wall_s))
             if len(chunk) < _CHUNK_BYTES:
                 return lines
@@ -130,7 +131,10 @@ class LogTail:
 
 
 def _text(raw: bytes) -> str:
-    return raw.lstrip(b"\0").decode("utf-8", errors="replace").rstrip("\r")
+    """Returns a line in UTF-8, or one that PowerShell wrote in UTF-16: its ASCII, without the bytes that are zero."""
+    if b"\0" in raw:
+        raw = raw.removeprefix(codecs.BOM_UTF16_LE).removeprefix(codecs.BOM_UTF16_BE).replace(b"\0", b"")
+    return raw.decode("utf-8", errors="replace").rstrip("\r")
 
 
 _TAIL_BYTES = 65536

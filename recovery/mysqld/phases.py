@@ -16,6 +16,7 @@ from enum import Enum
 from itertools import pairwise
 
 from recovery.analysis.phase_names import (
+    ARIA_RECOVERY,
     BINLOG_RECOVERY,
     BUFFER_POOL,
     BUFFER_POOL_LOAD,
@@ -36,7 +37,9 @@ from recovery.analysis.phase_names import (
     REST_TO_READY,
     ROLLBACK,
     SERVER_UPGRADE,
+    STATE_TRANSFER,
     SYSTEM_FILES,
+    SYSTEM_TABLES,
     UNDO_AND_TEMP,
     UNNAMED,
     VALIDATION,
@@ -94,6 +97,8 @@ class StartContext:
     of InnoDB."""
     has_redo: bool = True
     """Whether there is any redo to scan and apply; True if that is not known."""
+    initializes: bool = False
+    """Whether the server makes a new data directory."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +118,11 @@ PHASE_OPENED_BY: dict[Milestone, str] = {
     Milestone.SAFE: PROCESS_START,
     Milestone.ANNOUNCED: PROCESS_START,
     Milestone.INITIALIZING: PROCESS_START,
+    Milestone.DIRECTORY_UPGRADE: PROCESS_START,
+    Milestone.TRANSFER: STATE_TRANSFER,
+    Milestone.TRANSFERRED: PROCESS_START,
+    Milestone.ARIA: ARIA_RECOVERY,
+    Milestone.ARIA_RECOVERED: PROCESS_START,
     Milestone.INNODB: PROCESS_START,
     Milestone.SCAN: JOIN.join((DIRECTORY_LISTING, FILE_SCAN)),
     Milestone.LISTING: DIRECTORY_LISTING,
@@ -150,6 +160,11 @@ _PHASE_BETWEEN: dict[tuple[Milestone, Milestone], tuple[FileAccess, str]] = {
     # It looks up each file in the dictionary and opens it, without logging that, on clean starts too.
     (Milestone.SEGMENTS, Milestone.UNDO): (FileAccess.NAMED_IN_REDO, DICTIONARY),
     (Milestone.CHECKPOINT, Milestone.RESTORE): (FileAccess.BEFORE_REDO, DISCOVERY),
+    # 8.0 up to 8.0.15 leaves the rest of the upgrade to mysql_upgrade.
+    (Milestone.DICTIONARY_UPGRADE, Milestone.READY): (
+        FileAccess.SCAN_AND_VALIDATE,
+        JOIN.join((DICTIONARY_UPGRADE, REST_TO_READY)),
+    ),
     (Milestone.DICTIONARY_UPGRADED, Milestone.UPGRADE): (
         FileAccess.SCAN_AND_VALIDATE,
         JOIN.join((DICTIONARY, REST_TO_READY)),
@@ -196,10 +211,13 @@ _EARLY = {
     Milestone.SAFE,
     Milestone.ANNOUNCED,
     Milestone.INITIALIZING,
+    Milestone.DIRECTORY_UPGRADE,
+    Milestone.TRANSFERRED,
+    Milestone.ARIA_RECOVERED,
     Milestone.INNODB,
     Milestone.SCANNED,
 }
-_AFTER_EARLY = _EARLY | _REDO | _SCAN | {Milestone.POOL, Milestone.POOLED}
+_AFTER_EARLY = _EARLY | _REDO | _SCAN | {Milestone.TRANSFER, Milestone.ARIA, Milestone.POOL, Milestone.POOLED}
 _OF_DICTIONARY = {
     Milestone.DICTIONARY,
     Milestone.VALIDATE,
@@ -259,7 +277,7 @@ def current_phase(sightings: Sequence[Sighting], server: StartContext) -> str:
     if last is Milestone.APPLIED:
         return _unlogged_phase(server) or UNNAMED
     if last is Milestone.STARTED:
-        return _phase_after_innodb(server)
+        return SYSTEM_TABLES if server.initializes else _phase_after_innodb(server)
     skips_redo = last in _REDO and _skips_redo(server)
     begun = VALIDATION if skips_redo else _PHASE_BEGUN_BY.get((last, server.file_access))
     if begun is not None and Milestone.UNDO not in milestones:
@@ -329,6 +347,10 @@ def _bounding_sightings(sightings: Sequence[Sighting]) -> list[Sighting]:
         started = started or sighting.milestone is Milestone.STARTED
         begun.add(sighting.milestone)
         kept.append(sighting)
+        if sighting.milestone is Milestone.STARTED and Milestone.DIRECTORY_UPGRADE in begun:
+            # 8.0 fills its dictionary from the files of 5.7, and logs only the end of that.
+            begun.add(Milestone.DICTIONARY_UPGRADE)
+            kept.append(replace(sighting, milestone=Milestone.DICTIONARY_UPGRADE))
     return kept
 
 
@@ -345,7 +367,7 @@ def _phase_name(opener: Milestone, closer: Milestone, server: StartContext) -> s
     if opener is Milestone.APPLIED:
         return _after_redo(closer, server)
     if opener is Milestone.STARTED:
-        return _after_innodb(closer, server.file_access)
+        return SYSTEM_TABLES if server.initializes else _after_innodb(closer, server.file_access)
     if not _may_bound(opener, closer):
         is_quiet = server.file_access is FileAccess.SCAN_AND_VALIDATE and not server.has_notes
         return _join_names((INNODB_INITIALIZATION, _after_innodb(closer, server.file_access))) if is_quiet else UNNAMED
@@ -476,7 +498,9 @@ class PhaseTracker:
     @property
     def context(self) -> StartContext:
         has_redo = self.redo_bytes is None or self.redo_bytes > _NO_REDO_BYTES
-        return StartContext(file_access_of(self.version, self.milestones), self.crashed, self.has_notes, has_redo)
+        initializes = Milestone.INITIALIZING in self.milestones
+        file_access = file_access_of(self.version, self.milestones)
+        return StartContext(file_access, self.crashed, self.has_notes, has_redo, initializes)
 
     @property
     def held_s(self) -> float | None:

@@ -32,7 +32,7 @@ from recovery.analysis.phase_names import (
     VALIDATION,
 )
 from recovery.model import Flavor, can
-from recovery.mysqld.error_log import MAX_SEARCHED_CHARS, EventKind, Milestone, classify, milestone_of
+from recovery.mysqld.error_log import MAX_SEARCHED_CHARS, EventKind, Milestone, classify, is_retried, milestone_of
 from recovery.mysqld.log_analysis import ONLY_AFTER_CRASH, version_of
 from recovery.mysqld.phases import (
     BACKGROUND_MILESTONES,
@@ -299,6 +299,7 @@ _STEPS = tuple(
 )
 """What the log reports about progress: a text in the line, the pattern, what is counted, and what the numbers are."""
 _MAX_DIGITS = 18
+_STEP_OF_THREAD = re.compile(r"Thread# (\d{1,3}) - (\w+) (\d{1,18})/(\d{1,18})\b", re.ASCII)
 
 
 class StartProgress:
@@ -321,6 +322,12 @@ class StartProgress:
         self._rows_left: int | None = None
         self._steps: list[tuple[float, Unit, float]] = []
         """Progress that the log reports: when, and how much was done."""
+        self._threads: dict[str, tuple[int, int]] = {}
+        """Files that each thread has done, and how many it has."""
+        self._threads_do = ""
+        """What these threads do, in the word of the log."""
+        self._thread_steps: list[tuple[float, float]] = []
+        """Files that all threads have done, by those that log it: when, and how many."""
         self._logged_totals: dict[Unit, int] = {}
         self._redo = RedoWork()
 
@@ -339,6 +346,8 @@ class StartProgress:
             self.tracker.add(text, milestone, at_s, wall_s=wall_s)
         self.tracker.version = self.tracker.version or version_of(text)
         event = classify(text)
+        if event is not None and is_retried(event.text):
+            event = None  # it may still become ready
         if milestone is Milestone.READY:
             self.ready_s = self.ready_s or at_s
         elif event is not None and event.kind in (EventKind.FAILURE, EventKind.SHUTDOWN):
@@ -377,8 +386,8 @@ class StartProgress:
         # It is not known whether a process moved before it was looked at.
         progress_at_s = max(self.moved_s, self._samples[0].at_s if self._samples else self.moved_s)
         done = points[-1][1] if points else None
-        left = None
-        if now_s - progress_at_s >= _QUIET_S:
+        left, is_quiet = None, now_s - progress_at_s >= _QUIET_S
+        if is_quiet:
             pass
         elif row is not None and row.claim is Claim.TOGETHER:
             left = self._redo_left(now_s)
@@ -398,8 +407,8 @@ class StartProgress:
             failure=self.failure,
             cpus=self._lately(lambda sample: sample.cpu_s),
             read_bytes_per_s=self._lately(lambda sample: sample.read_bytes),
-            recent_rate=None if pace is None or pace.before is None else pace.recent,
-            fell_from=None if pace is None or not pace.has_fallen else pace.before,
+            recent_rate=None if pace is None or pace.before is None or is_quiet else pace.recent,
+            fell_from=None if pace is None or not pace.has_fallen or is_quiet else pace.before,
         )
 
     def _redo_left(self, now_s: float) -> TimeLeft | None:
@@ -557,7 +566,8 @@ class StartProgress:
             (sample.at_s, count) for sample in self._samples if (count := row.counter(sample, self.totals)) is not None
         ]
         if not counted:
-            return logged, unit, False
+            by_threads = self._points_of_threads(row, since_s) if len(logged) == 1 else ()
+            return by_threads or logged, unit, False
         # MariaDB logs how many pages there are, and hardly how many of them are done.
         has_steps = logged[-1][1] > 0 if row.phase == REDO_APPLY else len(logged) > 1
         partly_seen = counted[0][0] > since_s + 1.0 and not has_steps and not row.of_phase
@@ -585,6 +595,10 @@ class StartProgress:
                 return [(since_s, 0.0), *points], unit
         return [(since_s, 0.0)], row.unit
 
+    def _points_of_threads(self, row: CountedPhase, since_s: float) -> Points:
+        is_shared = row.unit is Unit.FILES and bool(self._thread_steps)
+        return [(since_s, 0.0), *(step for step in self._thread_steps if step[0] >= since_s)] if is_shared else ()
+
     def _count_before(self, row: CountedPhase) -> float:
         if row.phase == REDO_APPLY:
             return self._pages_before_redo()
@@ -595,7 +609,8 @@ class StartProgress:
 
     def _add_step(self, text: str, at_s: float) -> None:
         if "Thread# " in text:
-            return  # one of several threads that share the files
+            self._add_step_of_thread(text, at_s)
+            return
         for hint, pattern, unit, meaning in _STEPS:
             if hint not in text or (match := pattern.search(text)) is None or len(match[1]) > _MAX_DIGITS:
                 continue
@@ -613,6 +628,20 @@ class StartProgress:
                 case "percent" if number <= 100:
                     step = (Unit.PERCENT, float(number)) if total is None else (unit, total * number / 100)
                     self._steps.append((at_s, *step))
+
+    def _add_step_of_thread(self, text: str, at_s: float) -> None:
+        """Takes the progress of one of several threads that share the files. Not all of them log theirs."""
+        match = _STEP_OF_THREAD.search(text)
+        if match is None or (total := self._total(Unit.FILES)) is None:
+            return
+        if self._threads and match[2] != self._threads_do:
+            self._threads.clear()
+            self._thread_steps.clear()
+        self._threads_do = match[2]
+        self._threads[match[1]] = int(match[3]), int(match[4])
+        done, of = (sum(numbers) for numbers in zip(*self._threads.values(), strict=True))
+        if of:
+            self._thread_steps.append((at_s, total * min(1.0, done / of)))
 
     @property
     def checkpoint_lsn(self) -> int | None:

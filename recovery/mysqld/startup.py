@@ -17,7 +17,7 @@ from recovery.linux.procfs import ProcessActivity, process_activity
 from recovery.linux.signals import is_stopped_by_others
 from recovery.linux.storage import find_full_folder
 from recovery.model import Version, can
-from recovery.mysqld.error_log import EventKind, classify, error_text, is_error, microsecond_stamp
+from recovery.mysqld.error_log import EventKind, StartErrors, classify, error_text, is_error, microsecond_stamp
 from recovery.mysqld.launcher import Exit, ServerProcess
 from recovery.mysqld.log_tail import LogLine, LogTail, last_lines
 from recovery.mysqld.phases import CurrentPhase, PhaseTracker
@@ -102,7 +102,7 @@ class _LogState:
         self._start = StartProgress(version, process.started_at, totals)
         self.tracker = self._start.tracker
         self.crash_proof: str | None = None
-        self.first_error: str | None = None
+        self.start_errors = StartErrors()
         self.errors = 0
         self.failure: str | None = None
         self.ready: Ready | None = None
@@ -118,9 +118,9 @@ class _LogState:
             if not line.complete:
                 # An incomplete line may still become anything, unless it already has the whole ready text.
                 event = event if event is not None and event.kind is EventKind.READY else None
-            elif is_error(line.text):
-                self.first_error = self.first_error or line.text
-                self.errors += 1
+            else:
+                self.start_errors.add(line.text)
+                self.errors += is_error(line.text)
             if event is None:
                 continue
             if event.kind is EventKind.CRASH_RECOVERY and self.crash_proof is None and self.ready is None:
@@ -140,7 +140,7 @@ class _LogState:
         return self._start.current(now_s)
 
     def fail(self, what: str) -> ServerFailedError:
-        why = self.first_error or self.failure
+        why = self.start_errors.reason(self.failure or "")
         return server_failure(self._process, f"{what}: {error_text(self._process.launch.shown(why))}" if why else what)
 
 

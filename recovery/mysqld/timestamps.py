@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from recovery.mysqld.error_log import joined_line
+
 _TIME = r"(?P<hour>\d{1,2}):(?P<minute>\d\d):(?P<second>\d\d)(?P<fraction>\.\d{1,9})?"
 _STAMP = re.compile(
     r"(?<!\d)(?:(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)(?P<between>[T ])|(?P<short>\d{6}) ) ?"
@@ -29,6 +31,8 @@ _COLLECTOR = re.compile(
     re.ASCII,
 )
 """What a container runtime or journald writes between its stamp and the server's line."""
+_RSYSLOG = re.compile(r" [\w.-]{1,255} (?P<program>(?:mysql|maria)\w{0,8}(?:[_-]safe)?)(?:\[\d+\])?: ", re.ASCII)
+"""The same of rsyslog, whose stamp is that of RFC 3339, for a program without its process id."""
 _SYSLOG = re.compile(r" \S{1,255} (?P<program>[\w./@-]{1,64})(?:\[\d+\])?: ?", re.ASCII)
 _OWN_REST = re.compile(r" (?:\d+ \[|mysqld_safe |mariadbd-safe )", re.ASCII)
 """What follows the server's own stamp if that has a zone."""
@@ -38,8 +42,11 @@ server's own stamp."""
 _SERVER_TEXT = "InnoDB: "
 """A stamp after this is that of the next line: the server writes percentages without a newline."""
 _DIGITS = re.compile(r"\d", re.ASCII)
-_COMPOSE = re.compile(r"[\w.-]{1,100} +\| ", re.ASCII)
+_COLOUR = r"(?:\x1b\[[\d;]{0,20}m)?"
+_COMPOSE = re.compile(rf"{_COLOUR}([\w.-]{{1,100}}) +\| {_COLOUR}", re.ASCII)
 """The container's name, which `docker compose logs` puts before each line."""
+_KUBECTL = re.compile(r"\[pod/([\w.-]{1,253}/[\w.-]{1,63})\] ", re.ASCII)
+"""What `kubectl logs --prefix` puts before each line."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +83,8 @@ def split_line(line: str, *, year: int = 2000) -> LogLine:
         if first is None or _SERVER_TEXT in head[: first.start()]:
             named = _COMPOSE.match(head)
             return LogLine(line[named.end() :] if named else line, None)
-        between = _COLLECTOR.match(line, first.end()) or _PLAIN_COLLECTOR.match(line, first.end())
+        patterns = (_COLLECTOR, _RSYSLOG, _PLAIN_COLLECTOR)
+        between = next(filter(None, (pattern.match(line, first.end()) for pattern in patterns)), None)
         if between is None and not _may_be_collected(first, line):
             return LogLine(line[first.start() :], _stamp_of(first))
         collected, dated = _stamp_of(first), first
@@ -90,6 +98,23 @@ def _may_be_collected(first: re.Match[str], line: str) -> bool:
     """Returns whether the first stamp of a line may be that of kubectl or Docker: it has the form of RFC 3339, and the
     server's own stamp or no line of a server follows."""
     return first["between"] == "T" and first["zone"] is not None and not _OWN_REST.match(line, first.end())
+
+
+def container_of(line: str) -> str | None:
+    """Returns the name of the container that a collector puts before a line, or None."""
+    if "|" not in line[:_SEARCH_CHARS] and not line.startswith("[pod/"):
+        return None
+    named = _COMPOSE.match(line) or _KUBECTL.match(line)
+    return None if named is None else named[1]
+
+
+def form_of_stamp(line: str) -> str | None:
+    """Returns the form of the server's own stamp, without its zone, which changes twice a year; None if it has none."""
+    own = split_line(line).own
+    if own is None:
+        return None
+    date = "yymmdd" if own.text[:6].isdigit() else "T" if "T" in own.text else "date"
+    return date if own.whole else f"{date}.us"
 
 
 def parse_stamp(line: str) -> Stamp | None:
@@ -121,11 +146,40 @@ def _stamp(date: str, match: re.Match[str], zone: str | None) -> Stamp | None:
     return Stamp(seconds, match.group().strip(), match["fraction"] is None, zone is not None)
 
 
+_BACK_S, _LEAP_S = 2.0, 7 * 86_400
+"""Steps from one line of a start to the next that no server takes."""
+_HOUR_S, _SUNDAY = 3600, 6
+_SUMMER_MONTHS, _SUMMER_HOURS = (3, 4, 9, 10), (1, 2, 3)
+"""When the clocks of the world go forward: on a Sunday of these months, by skipping one of these hours."""
+
+
+def shows_set_clock(before: Stamp, stamp: Stamp) -> bool:
+    """Returns whether the clock was set between two lines of a start, or went to summer time, as far as stamps tell.
+    Threads may write their lines in another order, and stamps of another form may be of another clock."""
+    if (before.zoned, before.whole) != (stamp.zoned, stamp.whole):
+        return False
+    step_s = stamp.at_s - before.at_s
+    return step_s < -_BACK_S or step_s > _LEAP_S or (not stamp.zoned and _skips_hour(before.at_s, stamp.at_s))
+
+
+def _skips_hour(before_s: float, at_s: float) -> bool:
+    if not _HOUR_S <= at_s - before_s <= 2 * _HOUR_S:
+        return False
+    hour = datetime.fromtimestamp((before_s // _HOUR_S + 1) * _HOUR_S, UTC)  # the first one that begins after it
+    is_skipped = hour.timestamp() + _HOUR_S <= at_s
+    is_night = hour.weekday() == _SUNDAY and hour.month in _SUMMER_MONTHS and hour.hour in _SUMMER_HOURS
+    return is_skipped and is_night
+
+
 # --- The stamps of a whole log
 
 _QUARTER_HOUR_S = 900
 _DAY_S = 86_400
 _PROVEN_PAIRS = 2
+_LATE_S = 60
+"""A collector whose stamps are further from the server's own, apart from the zone, has read the lines later."""
+_DRIFT_S = 5
+"""The same, between two lines."""
 _HALF_YEAR_S = 183 * _DAY_S
 
 
@@ -139,11 +193,27 @@ class StampReader:
         """The last stamp with a year."""
         self._shift_s = 0.0
         """From the collector's clock to the server's: the difference of their zones."""
+        self._pair: tuple[float, float] | None = None
+        """The last two stamps of one line: the server's own and the collector's."""
+        self._is_late = False
+        """Whether the collector read the lines long after they were written: then its stamps say nothing."""
         self._pairs: Counter[str] = Counter()
         """How many lines had a collector's stamp of a form before the server's own."""
+        self._before: tuple[LogLine, Stamp] | None = None
+        """The last line with a stamp."""
 
     def read(self, text: str) -> tuple[LogLine, Stamp | None]:
-        """Returns the parts of a line and its time: the server's own stamp, or that of the collector."""
+        """Returns the parts of a line and its time: the server's own stamp, or that of the collector. The second half
+        of a line that a terminal has broken in two is returned as the whole line."""
+        line, stamp = self._read(text)
+        if stamp is not None:
+            self._before = line, stamp
+        joined = None if stamp is not None or self._before is None else joined_line(self._before[0].message, text)
+        if joined is None or self._before is None:
+            return line, stamp
+        return replace(self._before[0], message=joined), self._before[1]
+
+    def _read(self, text: str) -> tuple[LogLine, Stamp | None]:
         line = self._without_plain_stamp(split_line(text))
         collected = line.collected
         if collected is not None and not collected.text[:1].isdigit():
@@ -151,14 +221,22 @@ class StampReader:
         if line.own is not None:
             if collected is not None:
                 self._pairs[_form(collected)] += 1
-                self._shift_s = round((line.own.at_s - collected.at_s) / _QUARTER_HOUR_S) * _QUARTER_HOUR_S
+                self._compare(line.own.at_s, collected.at_s)
             self._last_s = line.own.at_s
             return line, line.own
-        if collected is None:
+        if collected is None or self._is_late:
             return line, None
         stamp = replace(collected, at_s=collected.at_s + self._shift_s)
         self._last_s = stamp.at_s
         return line, stamp
+
+    def _compare(self, own_s: float, collected_s: float) -> None:
+        """Takes the two stamps of a line: the difference of their zones, and whether the collector was late."""
+        ahead_s = own_s - collected_s
+        self._shift_s = round(ahead_s / _QUARTER_HOUR_S) * _QUARTER_HOUR_S
+        drift_s = 0.0 if self._pair is None else ahead_s - (self._pair[0] - self._pair[1])
+        self._is_late = abs(ahead_s - self._shift_s) > _LATE_S or abs(drift_s) > _DRIFT_S
+        self._pair = own_s, collected_s
 
     def _without_plain_stamp(self, line: LogLine) -> LogLine:
         """Returns the line with its only stamp as that of the collector, if the collector's stamps have that form. One

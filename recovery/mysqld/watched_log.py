@@ -20,7 +20,7 @@ from recovery.analysis.phase_names import (
     JOIN,
     VALIDATION,
 )
-from recovery.mysqld.error_log import error_text, is_error
+from recovery.mysqld.error_log import error_text, is_error, is_harmless
 from recovery.mysqld.json_log import usual_line
 from recovery.mysqld.log_analysis import LoggedStart, StartParser, process_id_in
 from recovery.mysqld.start_progress import StartProgress, Totals
@@ -30,6 +30,8 @@ _FILE_PHASES = {DISCOVERY, DIRECTORY_LISTING, FILE_SCAN, VALIDATION, DICTIONARY_
 """Phases in which a start reads the tables' files, which makes the next one faster as long as they stay in the page
 cache."""
 _QUARTER_HOUR_S = 900
+_COMPARED_CHARS = 200
+"""Number of characters by which two errors are told apart: the reason of a start is cut."""
 _WHOLE_SECONDS_S = 2.0
 """How much earlier a line may seem than the process that wrote it: stamps may have whole seconds."""
 
@@ -119,6 +121,11 @@ class WatchedLog:
             return None
         return find_loop(self.history, self.progress.checkpoint_lsn, self.seen_checkpoints)
 
+    @property
+    def waits_for(self) -> str | None:
+        """The full disk that the server waits for, or None."""
+        return self._parser.waits_for
+
     def take(self, text: str, arrived_s: float | None = None, *, complete: bool = True) -> None:
         """Takes a line. A line that is still being written is given again when it has grown."""
         line, stamp = self._stamps.read(usual_line(text))
@@ -126,13 +133,16 @@ class WatchedLog:
             self._number += 1
             before, totals = self._parser.start_line, self.progress.totals
             self.history += self._parser.take(self._number, text)
+            if not self._parser.follows_last:
+                return
             if self._parser.start_line not in (None, before):
                 self.stamp, self._shift_s, self.has_start = None if stamp is None else stamp.text, None, True
                 self.named = None
                 self.errors.clear()
                 self._at_s = self._time_of(stamp, arrived_s)
                 self.progress = StartProgress(started_s=self._at_s, totals=Totals(totals.files))
-        if complete and is_error(line.message) and not line.message.endswith("Aborting"):
+        is_reason = is_error(line.message) and not is_harmless(line.message)
+        if complete and is_reason and not line.message.endswith("Aborting"):
             self.errors = [*self.errors[:1], *self.errors[1:][-1:], error_text(line.message)]
         self._at_s = max(self._at_s, self._time_of(stamp, arrived_s, complete=complete))
         if self.stamp is None and stamp is not None:
@@ -140,6 +150,12 @@ class WatchedLog:
         if complete and (pid := process_id_in(line.message)) is not None:
             self.named = pid, self._at_s
         self.progress.add_line(line.message, self._at_s, complete=complete)
+
+    def failure_text(self, reason: str | None) -> str | None:
+        """Returns why the last start failed, and its other errors."""
+        first = [] if reason is None else [error_text(reason)]
+        others = [error for error in self.errors if not any(error[:_COMPARED_CHARS] in one for one in first)]
+        return "; ".join((*first, *others)) or None
 
     def is_of(self, ids: Sequence[int]) -> bool:
         """Returns whether the last start may be that of the process with these ids (one for each namespace). The log of

@@ -22,13 +22,14 @@ from otherusers import as_user, everybodys_folder, needs_root
 from waiting import until
 
 from recovery.analysis.phase_names import seconds_by_name
-from recovery.cli.analyze import AnalyzedLog, log_answer, logs_page, to_json
+from recovery.cli.analyze import AnalyzedLog, _read_logs, log_answer, logs_page, to_json
 from recovery.linux.procfs import processes_named
 from recovery.mysqld.error_log import progress_of
 from recovery.mysqld.json_log import usual_line
 from recovery.mysqld.log_analysis import LoggedStart, continued, starts_in
 from recovery.mysqld.log_writer import LogWriter, find_log_writer, until_now
-from recovery.mysqld.timestamps import StampReader, parse_stamp
+from recovery.mysqld.timestamps import StampReader, parse_stamp, shows_set_clock
+from recovery.mysqld.watched_log import WatchedLog
 from recovery.report import fmt
 
 LOGS = Path(__file__).resolve().parents[2] / "fixtures" / "errorlogs"
@@ -740,3 +741,113 @@ def test_a_start_that_makes_a_tls_key_says_so() -> None:
     )))])  # fmt: skip
     assert "95 % rest to ready: mariadb-11.4.5 makes a TLS key" in page
     assert "recovery docs shorten#tls-key" in page
+
+
+def test_a_server_that_gets_its_files_at_last_becomes_ready() -> None:
+    """MySQL tries a hundred times to lock a file that another process has locked."""
+    lock = "[ERROR] InnoDB: Unable to lock ./ibdata1 error: 11"
+    lines = [*named(0), at(1, lock), at(2, lock), *ready(0)[2:]]
+    start, *others = starts(*lines)
+    assert (start.outcome, start.reason, start.ended_early, others) == ("ready", None, False, [])
+    log = WatchedLog(0.0, BEGAN.timestamp())
+    for line in lines:
+        log.take(line)
+    assert log.progress.progress(0.0).ready
+
+
+def test_a_start_after_one_that_failed_without_its_last_line_is_another() -> None:
+    failed, start = starts(*named(0), at(1, "[ERROR] unknown variable 'x=1'"), *ready(60))
+    assert (failed.outcome, failed.startup_s, start.outcome) == ("failed", 1.0, "ready")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_set"),
+    [
+        ("2023-03-26  1:59:45", "2023-03-26  3:00:00", True),  # Berlin
+        ("2023-03-12  1:30:00", "2023-03-12  3:10:00", True),  # New York
+        ("2023-03-26 11:59:45", "2023-03-26 13:00:00", False),
+        ("2023-03-27  1:59:45", "2023-03-27  3:00:00", False),
+        ("2023-03-26  1:59:45", "2023-03-26  5:00:00", False),  # it took hours, and at most one of them is not true
+        ("2023-03-26T01:59:45.000000Z", "2023-03-26T03:00:00.000000Z", False),
+        ("2023-03-26  1:59:45", "2023-03-26  1:59:44", False),  # another thread's line
+        ("2023-03-26  1:59:45", "2023-03-26  1:59:04", True),
+        ("1970-01-01  0:00:30", "2023-03-26  1:59:04", True),
+    ],
+)
+def test_a_clock_that_was_set_is_told_from_a_long_step(before: str, after: str, *, is_set: bool) -> None:
+    first, second = parse_stamp(before), parse_stamp(after)
+    assert first is not None
+    assert second is not None
+    assert shows_set_clock(first, second) is is_set
+
+
+def test_a_collector_s_stamp_sets_no_clock() -> None:
+    lines = [f"2026-11-27T16:47:{36 + number}.500000000Z {line}" for number, line in enumerate(ready(0))]
+    assert not starts(*lines)[0].clock_set
+
+
+# -- logs that were rotated
+
+
+@pytest.mark.parametrize("names", [("e.log.2.gz", "e.log.1", "e.log"), ("e.log-20261126", "e.log-20261127", "e.log")])
+def test_a_start_over_several_files_is_one(names: tuple[str, ...], tmp_path: Path) -> None:
+    older, old, new = (tmp_path / name for name in names)
+    lines = ready(0)
+    for file, part in ((older, [*ready(-60), *lines[:4]]), (old, lines[4:6]), (new, [*lines[6:], *ready(60)])):
+        text = "\n".join((*part, "")).encode()
+        file.write_bytes(gzip.compress(text) if file.suffix == ".gz" else text)
+    found = to_json(_read_logs((new, older, old)))["logs"]
+    assert isinstance(found, list)
+    by_name = {Path(log["log"]).name: log["starts"] for log in found}
+    assert [[start["startup_s"] for start in by_name[name]] for name in names] == [[4.0, 4.0], [], [4.0]]
+
+
+def test_files_of_other_servers_are_not_put_together(tmp_path: Path) -> None:
+    begun, goes_on = tmp_path / "a.log.1", tmp_path / "b.log"
+    begun.write_text("\n".join(ready(0)[:4]))
+    goes_on.write_text("\n".join(ready(0)[4:]))
+    assert [[start.outcome for start in log.starts] for log in _read_logs((begun, goes_on))] == [["cut"], ["ready"]]
+
+
+# -- several servers in one log
+
+
+def old(seconds: float, text: str) -> str:
+    """A line of 5.6."""
+    return f"{BEGAN + timedelta(seconds=seconds):%Y-%m-%d %H:%M:%S} 42 [Note] {text}"
+
+
+BEGUN_56 = [
+    old(0, "mysqld (mysqld 5.6.40) starting as process 42 ..."),
+    old(1, "InnoDB: Database was not shutdown normally!"),
+]
+
+
+def test_a_killed_server_before_one_of_another_release_has_ended() -> None:
+    cut, upgraded = starts(*BEGUN_56, *ready(60))
+    assert (cut.version, cut.outcome, cut.ended_early, cut.next_after_s) == ("5.6.40", "cut", True, 60.0)
+    assert (upgraded.version, upgraded.outcome) == ("5.7.22", "ready")
+
+
+def test_a_server_that_goes_on_beside_another_has_not_ended() -> None:
+    going_on, other = starts(*BEGUN_56, *ready(2), old(9, "InnoDB: 128 rollback segment(s) are active."))
+    assert (going_on.outcome, going_on.ended_early, going_on.startup_s) == ("cut", False, 9.0)
+    assert (other.outcome, other.startup_s) == ("ready", 4.0)
+
+
+@pytest.mark.parametrize("prefix", ["{}  | ", "\x1b[36m{}  | \x1b[0m", "[pod/{}/mysql] "])
+def test_the_names_of_containers_tell_servers_apart(prefix: str) -> None:
+    lines = [
+        f"{prefix.format(name)}{line}"
+        for pair in zip(ready(0), ready(0.3), strict=True)
+        for name, line in zip(("orders-1", "users-1"), pair, strict=True)
+    ]
+    found = starts(*lines)
+    assert [(start.outcome, start.startup_s) for start in found] == [("ready", 4.0), ("ready", 4.0)]
+    page = logs_page([AnalyzedLog("log", tuple(found))])
+    assert re.search(r"^1: orders-1(/mysql)?\.\n2: users-1(/mysql)?\.$", page, re.MULTILINE)
+
+
+def test_a_table_that_a_client_prints_is_no_server() -> None:
+    lines = ready(0)
+    assert len(starts(*lines[:3], "id   | name", "a.b  | 2026-11-27T16:47:37.000000Z", *lines[3:])) == 1

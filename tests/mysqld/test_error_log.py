@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
 import io
 import lzma
@@ -23,6 +24,7 @@ from recovery.model import parse_version
 from recovery.mysqld import log_tail
 from recovery.mysqld.error_log import (
     EventKind,
+    StartErrors,
     classify,
     is_error,
     log_counters,
@@ -150,6 +152,7 @@ def test_counters(line: str, counters: dict[str, int]) -> None:
         ("InnoDB: Progress in percents: 0 1 2 3 050908 14:01:09 InnoDB: Error: page 42497", "3 %"),
         ("InnoDB: Progress in percents: 12 13 142022-10-31T14:49:27.850056Z 0 [System] x", "13 %"),
         ("InnoDB: x", None),
+        ("recovered pages: 0% 10% 20% 31%", "31 %"),
     ],
 )
 def test_progress(line: str, progress: str | None) -> None:
@@ -183,10 +186,26 @@ def read(tail: LogTail) -> list[tuple[str, bool]]:
             [[("percent: 1", False)], [], [("percent: 1 2", False)], [("percent: 1 2", True), ("next", True)]],
         ),
         ([b"\xff\xfe bad\r\n"], [[("\ufffd\ufffd bad", True)]]),
+        (
+            [codecs.BOM_UTF16_LE + "a\r\nb\r\n".encode("utf-16-le"), b"c\0"],
+            [[("a", True), ("b", True)], [("c", False)]],
+        ),
+        (
+            [codecs.BOM_UTF16_BE + "a\r\nb\r\n".encode("utf-16-be"), b"\0c"],
+            [[("a", True), ("b", True)], [("c", False)]],
+        ),
         ([b"gr\xc3", b"\xbc\n"], [[("gr\ufffd", False)], [("gr\u00fc", True)]]),
         ([b"x" * (1 << 18), b""], [[("x" * (1 << 18), False)], []]),
     ],
-    ids=["lines", "partial line", "no text", "half a character", "partial line at the end of a piece"],
+    ids=[
+        "lines",
+        "partial line",
+        "no text",
+        "UTF-16",
+        "other UTF-16",
+        "half a character",
+        "partial line at the end of a piece",
+    ],
 )
 def test_new_text_is_read_once(log: Path, writes: list[bytes], reads: list[list[tuple[str, bool]]]) -> None:
     append(log, writes[0])
@@ -681,3 +700,19 @@ def test_the_page_begins_with_what_took_the_time() -> None:
     assert log_answer([start, start]).startswith("Start 1 is the slowest of 2: 17 minutes")
     (cut,) = starts_in(io.BytesIO(log.partition("InnoDB: Creating")[0].rpartition("2026")[0].encode()), "log")
     assert log_answer([start, cut]).startswith("The last start is not ready after 2.00 s, in validation")
+
+
+def test_the_reason_of_a_failed_start_is_no_error_that_a_server_starts_with() -> None:
+    errors = StartErrors()
+    for line in (
+        "2018-11-06 12:03:25 1 [ERROR] Can't open the mysql.plugin table. Please run mysql_upgrade to create it.",
+        "InnoDB: Error: log file ./ib_logfile0 is of different size 0 5242880 bytes",
+        "InnoDB: than specified in the .cnf file 0 268435456 bytes!",
+        "2018-11-06 12:03:25 1 [ERROR] Plugin 'InnoDB' init function returned error.",
+    ):
+        errors.add(line)
+    assert errors.reason("[ERROR] Aborting").endswith(
+        "0 5242880 bytes than specified in the .cnf file 0 268435456 bytes!"
+    )
+    fatal = "[ERROR] Fatal error: Can't open and lock privilege tables: Table 'mysql.user' doesn't exist"
+    assert errors.reason(fatal) == fatal

@@ -163,6 +163,20 @@ def test_8_0_counts_files_at_its_default_verbosity() -> None:
     assert now.left_s.most_s > 30
 
 
+def test_the_threads_that_log_their_files_stand_for_all() -> None:
+    found = f"{NEW} [MY-012206] [InnoDB] Found 1000 '.ibd' and 2 undo files"
+    start = started(*START_80, SCAN_80, found)
+    for at_s, thread, done in ((11.0, 0, 50), (11.1, 3, 100), (21.0, 0, 100)):
+        start.add_line(f"{NEW} [MY-012200] [InnoDB] Thread# {thread} - Checked {done}/250 files", at_s)
+    start.add_line(f"{NEW} [MY-012200] [InnoDB] Thread# 4 - Checked {'9' * 400}/250 files", 21.0)
+    now = start.progress(21.0)
+    assert (now.done, now.total) == (400, 1000)
+    later = start.progress(3000.0)
+    assert (later.done, later.fell_from, later.left_s) == (400, None, None), "nothing is known of its storage"
+    read(start, 700, 22.0)
+    assert start.progress(22.0).done != 400, "the process is counted, if it is known"
+
+
 def test_a_clean_start_of_8_0_opens_the_files_without_a_count() -> None:
     line = f"{NEW} [MY-012357] [InnoDB] Reading DD tablespace files"
     start = started(*START_80, SCAN_80, CRASH_80[0], line, totals=Totals(files=1000))

@@ -313,6 +313,7 @@ _PHASE_COLOUR_ORDER = (
     phase_names.DIRECTORY_LISTING, phase_names.SYSTEM_FILES, phase_names.PROCESS_START, phase_names.FIRST_QUERY,
     phase_names.INNODB_INITIALIZATION, phase_names.REDO_LOG_RESIZE, phase_names.SERVER_UPGRADE,
     phase_names.BINLOG_RECOVERY, phase_names.ROLLBACK, phase_names.BUFFER_POOL_LOAD, phase_names.DICTIONARY_UPGRADE,
+    phase_names.ARIA_RECOVERY, phase_names.STATE_TRANSFER, phase_names.SYSTEM_TABLES,
 )  # fmt: skip
 
 
