@@ -55,7 +55,7 @@ class Constants:
 _MARIADB = Constants(0.25, 0.0, 0.000024, 1.0, 0.00006, 3.2e-9, 130_000, 690_000, 0.75)
 CONSTANTS: Mapping[str, Constants] = {
     "mysql-5.7": Constants(0.85, 2.1, 0.0002, 1.04, 0.00012, 5.9e-9, 160_000, 490_000, 0.75),
-    "mysql-8.0": Constants(1.25, 3.0, 0.00028, 2.94, 0.0002, 1.1e-9, 120_000, 450_000, 0.3, writes_per_page=1.8),
+    "mysql-8.0": Constants(1.25, 3.0, 0.00028, 2.94, 0.0002, 1.1e-9, 120_000, 450_000, 0.5, writes_per_page=1.8),
     "mariadb-10.11": _MARIADB,
     "mariadb-11.4": _MARIADB,
 }
@@ -69,6 +69,8 @@ _ROW_ERROR = 0.5
 """Of the time that a rollback takes."""
 _REDO_SHARE = 1 / 3
 """Of the buffer pool: more redo is applied in turns, and each turn may read the same pages again."""
+_LEAST_READ_SHARE = 1 / 32
+"""A server asks for up to 32 neighbouring pages at once, which the kernel may read by one request."""
 _OTHER_STORAGE_FACTOR = 2.0
 _BUSY_FACTOR = 2.0
 """Of the time that a server needs its CPUs for, beside other processes that use them."""
@@ -106,6 +108,9 @@ class ServerState:
     """Of the storage, with many small reads at random in flight; 0 if it is not known."""
     reads_from: str = ""
     """Where they come from, such as `measured for 2 s`."""
+    read_share: float | None = 1.0
+    """Reads for each dirty page: fewer than 1 where neighbours are read together, through the page cache; None if it
+    is not known which pages are neighbours."""
     writes_share_limit: bool | None = None
     """Whether as few writes a second are allowed as reads; None if that is not known."""
     busy: str = ""
@@ -266,10 +271,10 @@ def _parts(state: ServerState, constants: Constants) -> Iterator[Part]:
 def _page_s(state: ServerState, constants: Constants) -> tuple[float, float]:
     """Returns the likely and the most time for a dirty page. Either the storage limits how fast pages are recovered, or
     the server does."""
-    most = constants.requests_per_page
-    least = most - constants.writes_per_page
-    if state.writes_share_limit is not None:
-        least = most = most if state.writes_share_limit else least
+    shares = (_LEAST_READ_SHARE, 1.0) if state.read_share is None else (state.read_share, state.read_share)
+    writes = (0.0, 1.0) if state.writes_share_limit is None else (float(state.writes_share_limit),) * 2
+    reads = constants.requests_per_page - constants.writes_per_page
+    least, most = (reads * share + constants.writes_per_page * part for share, part in zip(shares, writes, strict=True))
     likely_s, most_s = (
         max(requests / state.reads_per_s, constants.page_s) for requests in (math.sqrt(least * most), most)
     )
@@ -303,6 +308,11 @@ def _notes(state: ServerState, constants: Constants) -> Iterator[str]:
         yield (
             f"the buffer pool is smaller than three times the redo, applied in up to {math.ceil(turns)} turns: "
             "pages may be read again in each"
+        )
+    if state.read_share is None:
+        yield (
+            "the server reads through the page cache, where one read serves neighbouring pages, and which dirty pages "
+            "are neighbours is not seen (with over 4 GiB of buffer pool, or without PROCESS): the range is wider"
         )
     if _is_other_storage(state, constants):
         least, most = constants.reads_per_s

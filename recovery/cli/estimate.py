@@ -151,6 +151,7 @@ def as_json(where: str, answer: tuple[ServerState, Estimate] | str) -> dict[str,
         "busy": state.busy,
         "files": state.files,
         "dirty_pages": state.dirty_pages,
+        "reads_per_dirty_page": state.read_share,
         "redo_bytes": state.redo_bytes,
         "open_transactions": state.transactions,
         "uncommitted_rows": state.uncommitted_rows,
@@ -262,7 +263,9 @@ class _Server:
         reads, writes = self._limit("read"), self._limit("write")
         self._connection.begin_question()
         is_limited = reads < self._reads_per_s
-        state = self._reader.read(min(self._reads_per_s, reads))
+        read_ahead_kb = None if self._datadir is None else device_of(self._datadir).read_ahead_kb
+        read_ahead_bytes = None if read_ahead_kb is None else read_ahead_kb << 10
+        state = self._reader.read(min(self._reads_per_s, reads), read_ahead_bytes=read_ahead_bytes)
         state = replace(
             state,
             notes=(*state.notes, *self._notes),

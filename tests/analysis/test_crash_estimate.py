@@ -15,6 +15,7 @@ from recovery.analysis.crash_estimate import (
     Constants,
     Estimate,
     Kill,
+    Part,
     ServerState,
     estimate_start,
     fit_constants,
@@ -109,6 +110,16 @@ def test_the_range_has_requests_without_and_with_writes_unless_their_limit_is_kn
     assert alone.seconds < unknown.seconds < shared.seconds
     assert shared.seconds == estimated(NEW).seconds
     assert fit_constants(kills(OTHER), writing["mysql-8.0"]).writes_per_page == 0
+
+
+def test_neighbouring_pages_take_one_read() -> None:
+    def pages(share: float | None) -> Part:
+        return next(part for part in estimated(replace(NEW, read_share=share)).parts if part.name == "pages")
+
+    assert pages(0.25).seconds == pytest.approx(pages(1.0).seconds / 4)
+    unknown = pages(None)
+    assert unknown.low_s < pages(0.06).seconds < unknown.seconds < pages(1.0).seconds < unknown.high_s
+    assert any("neighbours" in note for note in estimated(replace(NEW, read_share=None)).notes)
 
 
 def test_storage_that_is_faster_than_the_server_does_not_shorten_the_pages() -> None:

@@ -25,7 +25,7 @@ ANSWERS: Mapping[str, Any] = {
     ],
     r".*innodb_tablespaces": [(7,)],
     r".*innodb_trx": [(0, 0, 0, 0, 0, 0)],
-    r".*innodb_buffer_page": [(30,)],
+    r".*innodb_buffer_page": [(130, 30, 50)],
     r"show engine innodb status": [("InnoDB", "", STATUS)],
     r"show global status": [("Innodb_buffer_pool_pages_dirty", "100")],
     r"show (replica|all slaves) status": [],
@@ -87,6 +87,25 @@ def test_dirty_pages_that_no_start_reads_have_their_own_tablespace_or_type(versi
     found, query = unread_dirty_pages(parse_version(version))
     assert found == kind
     assert text in query
+
+
+@pytest.mark.parametrize(
+    ("variables", "together"),
+    [
+        ({}, 8), ({"innodb_flush_method": "fsync"}, 8), ({"innodb_flush_method": "O_DIRECT_NO_FSYNC"}, 1),
+        ({"innodb_data_file_buffering": "OFF"}, 1), ({"innodb_page_size": "4096"}, 32),
+    ],
+)  # fmt: skip
+def test_neighbouring_pages_are_read_together_through_the_page_cache(variables: dict[str, str], together: int) -> None:
+    asked = {rf".*page_number div {together}\b.*innodb_buffer_page": [(130, 30, 50)]}
+    state = read(asked, **variables)
+    assert (state.dirty_pages, state.read_share) == (70, 0.5)
+
+
+def test_which_pages_are_neighbours_is_not_known_of_a_large_pool() -> None:
+    pool = str(20 << 30)
+    assert read(innodb_buffer_pool_size=pool).read_share is None
+    assert read(innodb_buffer_pool_size=pool, innodb_flush_method="O_DIRECT").read_share == 1.0
 
 
 def test_pages_of_temporary_tables_do_not_count() -> None:
