@@ -194,8 +194,9 @@ def _confounded_by(
         hosts.append({session.host_id for session in measured})
         starts = [session.started_at for session in measured] + [one.started_at for one in further]
         days.append({time.date() for text in starts if (time := time_of(text)) is not None})
-    if None not in hosts[0] | hosts[1] and not hosts[0] & hosts[1]:
-        return "host" if all(is_same_host(one, other) is False for one in hosts[0] for other in hosts[1]) else ""
+    is_told_on_one_side = (None in hosts[0]) != (None in hosts[1]) and {None} in hosts
+    if is_told_on_one_side or (None not in hosts[0] | hosts[1] and not hosts[0] & hosts[1]):
+        return "host"
     return "day" if len(days[0]) == 1 and days[1] and not days[0] & days[1] else ""
 
 

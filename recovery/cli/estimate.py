@@ -113,8 +113,11 @@ def estimate(
                 break
             time.sleep(_EVERY_S)
     except KeyboardInterrupt:
-        if watches and was_written:
-            remove_json(target)  # nobody would replace it
+        with suppress(RecoveryError, OSError):
+            if watches:
+                remove_json(target)  # nobody would replace it
+            else:
+                write_json(target, render_estimate(where, None, time.time()))
         return InterruptedByUserError.exit_code
     except Exception as error:  # whatever ends this, nobody must go on reading old figures
         said = error.message if isinstance(error, RecoveryError) else message_of(error)

@@ -55,7 +55,7 @@ from recovery.model import Cache, Measurement, Schema, Task, Variant, VariantSpe
 from recovery.mysqld.client import message_of, scalar
 from recovery.mysqld.error_log import log_counters
 from recovery.mysqld.options import needed_connections
-from recovery.mysqld.pending_state import redo_since_checkpoint, unread_dirty_pages
+from recovery.mysqld.pending_state import UNREAD_PAGES, redo_since_checkpoint, unread_dirty_pages
 from recovery.mysqld.server import Server
 from recovery.report.fmt import count_text
 
@@ -327,7 +327,8 @@ def _kill(bench: Bench, transaction: tuple[int, _Commit]) -> dict[str, float]:
     bench.on_step("reading what is pending until the kill")
     thread, commit = transaction
     with bench.server.session() as connection:
-        unread = scalar(connection, unread_dirty_pages(bench.server.build.version)[1])
+        _, condition = unread_dirty_pages(bench.server.build.version)
+        unread = scalar(connection, UNREAD_PAGES.format(unread=condition))
         pending = read_pending(connection)
         # Some versions detach a transaction from its connection at XA PREPARE.
         rows = scalar(connection, f"{_CHANGED_ROWS} where trx_mysql_thread_id in (0, %s)", (thread,))

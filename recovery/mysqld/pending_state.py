@@ -53,6 +53,7 @@ _DIRTY_PAGES = """
     ) as dirty
 """
 """What MariaDB does not count has the number 2 as its oldest modification, and not one of the redo log."""
+UNREAD_PAGES = "select count(*) from information_schema.innodb_buffer_page where oldest_modification > 2 and {unread}"
 _AREA_PAGES = 32
 """As many neighbouring pages a server asks for at once in a recovery."""
 _USUAL_READ_AHEAD_BYTES = 128 << 10

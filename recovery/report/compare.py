@@ -54,12 +54,17 @@ def _left_out(sides: tuple[Side, Side], names: tuple[Sequence[str], Sequence[str
 def _hosts(sides: tuple[Side, Side]) -> Iterator[str]:
     """Yields that the sides are of different hosts, or that this is not known."""
     first, second = ({session.host_id for session in side} for side in sides)
-    if None in first | second or first == second:
+    if {None} in (first, second) and first != second:
+        yield (
+            "Whether the sides are of one host is not known: an older version of the tool measured one of them, and "
+            "recorded no host. So nothing is claimed."
+        )
+    elif None in first | second or first == second:
         return
-    if any(is_same_host(one, other) is None for one in first for other in second):
+    elif any(is_same_host(one, other) is None for one in first for other in second):
         yield (
             "Whether the sides are of one host is not known: an older version of the tool measured one of them, whose "
-            "id of a host was made in another way."
+            "id of a host was made in another way. So nothing is claimed."
         )
     else:
         yield (

@@ -39,7 +39,8 @@ def check_log(data: bytes) -> None:
         found.extend(starts_in(io.BytesIO(data), "a log"))
     except RecoveryError:
         assert data.startswith(PACKED)
-    in_order(found)
+    # Those of a server that shares the log with another one may end later.
+    in_order(sorted(found, key=lambda start: start.line))
     if not data.startswith(PACKED):
         assert found == _line_by_line(data)
         for line in data.split(b"\n")[:4]:

@@ -214,7 +214,7 @@ def test_unreadable_files_are_unknown_and_not_cold(folder: Path) -> None:
     with as_user():
         assert page_cache.measure_residency(folder).resident_bytes is None
         assert direct_cache_dropper() is None
-        with pytest.raises(HostUnfitError, match="cannot be opened, so they stay"):
+        with pytest.raises(HostUnfitError, match="cannot be opened stay in the page cache"):
             page_cache.make_cold(folder, None)
 
 
