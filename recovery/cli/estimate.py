@@ -42,7 +42,7 @@ from recovery.linux.files import cache_dir, read_stored, write_atomically
 from recovery.linux.host_facts import host_id_with
 from recovery.linux.pressure import busy_host
 from recovery.linux.read_benchmark import ProbeEffort, read_speeds
-from recovery.linux.storage import device_of
+from recovery.linux.storage import Device, device_of
 from recovery.mysqld.client import (
     BROKEN_ANSWER,
     NotAnsweringError,
@@ -263,11 +263,11 @@ class _Server:
             with suppress(UsageError) if self._reads_per_s else nullcontext():  # what was measured before is kept
                 self._reads_per_s = self._measure()
             self._measured_s = now_s
-        reads, writes = self._limit("read"), self._limit("write")
+        device = Device() if self._datadir is None else device_of(self._datadir)
+        reads, writes = self._limit("read", device), self._limit("write", device)
         self._connection.begin_question()
         is_limited = reads < self._reads_per_s
-        read_ahead_kb = None if self._datadir is None else device_of(self._datadir).read_ahead_kb
-        read_ahead_bytes = None if read_ahead_kb is None else read_ahead_kb << 10
+        read_ahead_bytes = None if device.read_ahead_kb is None else device.read_ahead_kb << 10
         state = self._reader.read(min(self._reads_per_s, reads), read_ahead_bytes=read_ahead_bytes)
         state = replace(
             state,
@@ -283,13 +283,12 @@ class _Server:
             return "given with --reads"
         return "the limit of the server's control group" if is_limited else "measured for 2 s beside the server"
 
-    def _limit(self, kind: str) -> float:
+    def _limit(self, kind: str, device: Device) -> float:
         """Returns the reads or writes a second that the server's control groups allow, such as those of its
         container."""
         if self._pid is None or self._datadir is None or self._given_reads_per_s is not None:
             return math.inf
-        disk = device_of(self._datadir).disk or ""
-        limits = (iops_limit(group, disk, kind) for group in groups_of(self._pid, "blkio", "io"))
+        limits = (iops_limit(group, device.disk or "", kind) for group in groups_of(self._pid, "blkio", "io"))
         return min((limit for limit in limits if limit), default=math.inf)
 
     def _measure(self) -> float:
