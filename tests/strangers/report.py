@@ -69,34 +69,6 @@ def estimates(records: Iterable[Json]) -> str:
     )
 
 
-def page_table(records: list[Json]) -> str:
-    """The estimates of these records as a table of Markdown, without storage that changed its speed."""
-    rows = [
-        "| kills | number | inside the range | ends apart | error | start, s |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    told = [one for one in records if "about" in one.get("estimate", {}) and "start_s" in one]
-    told = [one for one in told if not one["case"].get("reads_later")]
-    groups: list[tuple[str, list[Json]]] = [("all", told)]
-    for key in (
-        lambda case: case["version"],
-        lambda case: f"{case['size']:,} tables",
-        lambda case: "reads limited" if case["reads"] else "reads not limited",
-        lambda case: "busy host" if case["busy"] else "idle host",
-    ):
-        names = sorted({key(one["case"]) for one in told})
-        groups += [(name, [one for one in told if key(one["case"]) == name]) for name in names]
-    for name, ones in groups:
-        ends = [(one["estimate"]["low"], one["estimate"]["high"], one["start_s"]) for one in ones]
-        errors = [abs(one["estimate"]["about"] - one["start_s"]) / one["start_s"] for one in ones]
-        inside = sum(low <= truth <= high for low, high, truth in ends)
-        spread = f"{min(truth for *_, truth in ends):.1f}-{max(truth for *_, truth in ends):.1f}"
-        apart = median(high / low for low, high, _ in ends)
-        error = f"{100 * median(errors):.0f} % (worst {100 * max(errors):.0f})"
-        rows.append(f"| {name} | {len(ones)} | {inside} | {apart:.1f} times | {error} | {spread} |")
-    return "\n".join(rows) + "\n"
-
-
 def _holds(look: Json) -> tuple[bool, bool, bool]:
     """Whether the range of this look contains the truth, is too short, and has only an upper end."""
     least, most = look["left_s"]["least_s"], look["left_s"]["most_s"]
