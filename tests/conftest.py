@@ -110,7 +110,7 @@ def once(module_settings: None, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 @pytest.fixture(scope="session")
 def kept_sessions(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the sessions that earlier versions of the tool stored."""
+    """The folder of the kept sessions."""
     folder = tmp_path_factory.mktemp("kept")
     with tarfile.open(KEPT_ARCHIVE) as archive:
         archive.extractall(folder, filter="data")

@@ -27,7 +27,7 @@ from recovery.model import Limits, Run
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 KEPT_ARCHIVE = FIXTURES / "kept-sessions.tar.xz"
-"""The report.json of sessions that earlier versions of the tool stored."""
+"""The report.json of the kept sessions."""
 KEPT_SESSIONS = (
     "2026-11-21-containers-9.7-5000-iops", "2026-11-21-four-versions", "2026-11-21-layouts", "2026-11-21-scale",
     "2026-11-21-scale-mariadb", "2026-11-21-stacks", "2026-11-22-crash-matrix-coming-back",

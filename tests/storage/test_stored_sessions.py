@@ -1,7 +1,7 @@
 """Stored sessions give the figures, texts and pages that they always gave, and report.json keeps its published schema.
 
-The figures of `kept-sessions.tar.xz` are as earlier versions of the tool stored them; the texts are those of
-docs/results and fixtures. tests/helpers/kept_reports.py accepts changed texts and CSV exports."""
+The figures of `kept-sessions.tar.xz` are stored with its sessions; the texts are those of docs/results and fixtures.
+tests/helpers/kept_reports.py accepts changed texts and CSV exports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import copy
 import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,13 +17,11 @@ import pytest
 from at_work import SMALL
 from html_page import check_page
 from kept_reports import PUBLISHED_WITH_STACKS, SESSIONS_PAGE, csv_digests, digest_of, sessions_table, text_of
-from runs import flat_run
 from schema_check import SCHEMA, violations
 from sessions import FIXTURES, KEPT_SESSIONS, KINDS_OF_SESSIONS, OTHER_SESSIONS
 
-from recovery.analysis import summary
 from recovery.cli.main import run
-from recovery.model import STARTUP_METRIC, Session, Verdict
+from recovery.model import Session, Verdict
 from recovery.report import fmt, markdown, text
 from recovery.report.csv_report import render_csv
 from recovery.report.html import page
@@ -44,15 +41,6 @@ KEYS_OF = {
     "contrasts": ("version", "variant", "base_variant", "axis"),
     "ratios": ("version", "base_version", "variant"),
 }
-REMOVED_WARNINGS = frozenset({"larger-than-memory", "quiet-log", "cpu-outside-innodb", "spread-too-wide"})
-NEW_WARNINGS_OF_LOADS = frozenset({"slow-first-run", "outlier"})
-FOUND_ANEW = frozenset({"drift", "one-after-the-other"})
-"""Warnings that have another rule now, or are new."""
-RENAMED_WARNINGS = {"wide-spread": "wide-interval"}
-RENAMED_KEYS = {"luck": "p_value"}
-"""Keys of format 1 and their names in format 2."""
-CORRECTED_ANEW = frozenset({"stands_out", "significant"})
-"""Keys that depend on which comparisons are taken together, which was not the table."""
 
 
 @pytest.fixture(scope="module", params=[*KEPT_SESSIONS, *OTHER_SESSIONS])
@@ -70,38 +58,18 @@ def test_the_archive_has_all_kept_sessions(kept_sessions: Path) -> None:
     assert {folder.name for folder in kept_sessions.iterdir()} == set(KEPT_SESSIONS)
 
 
-@pytest.fixture
-def as_then(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compares the cells of sessions without a seed as the versions that stored them did: not block by block."""
-    if "seed" not in session.settings:
-        made = summary.sample_of_values
-        monkeypatch.setattr(summary, "sample_of_values", lambda *given: replace(made(*given), blocks=()))
-
-
-@pytest.mark.usefixtures("as_then")
-def test_every_figure_and_warning_is_as_it_was_stored(folder: Path, session: Session) -> None:
+def test_every_figure_is_as_it_was_stored(folder: Path, session: Session) -> None:
     """For each metric and cell: number of runs, mean, median, deviation, interval and ratio."""
     stored, computed = json.loads((folder / "report.json").read_bytes()), json.loads(to_json(session))
-    if stored["format"] == 1:
-        stored["summaries"] = stored.get("measures") or [startup_summary(row) for row in stored["summaries"]]
     for part in KEYS_OF:
-        if stored.get(part):
-            if part == "summaries" and stored["format"] == 1 and session.metric == STARTUP_METRIC:
-                computed[part] = [row for row in computed[part] if row["name"] == STARTUP_METRIC]
-            assert list(differences(rows(stored, part), rows(computed, part))) == [], part
-    new = frozenset() if session.metric == STARTUP_METRIC else NEW_WARNINGS_OF_LOADS - warnings(stored)
-    assert warnings(stored) - REMOVED_WARNINGS - FOUND_ANEW == warnings(computed) - new - FOUND_ANEW
+        assert list(differences(rows(stored, part), rows(computed, part))) == [], part
 
 
 def test_every_value_of_every_run_is_read(folder: Path, session: Session) -> None:
-    """Nothing that a run of an earlier version holds is lost or changed, except that keys may be added.
-
-    The first versions stored some figures twice, once with seven digits."""
+    """Nothing that a run holds is lost or changed, except that keys may be added."""
     stored_report = json.loads((folder / "report.json").read_bytes())
     before, after = stored_report["runs"], json.loads(to_json(session))["runs"]
     assert len(before) == len(after)
-    if stored_report["format"] == 1:
-        after = list(map(flat_run, after))
     for stored, computed in zip(before, after, strict=True):
         changed = [key for key in stored if not same(stored[key], only_keys_of(stored[key], computed.get(key)))]
         assert changed == [], f"run {stored['number']}"
@@ -116,11 +84,6 @@ def only_keys_of(stored: Any, computed: Any) -> Any:
     return computed
 
 
-def startup_summary(row: dict[str, Any]) -> dict[str, Any]:
-    """A summary of the startup time in format 1, whose keys had the unit: `mean_s`."""
-    return {"name": STARTUP_METRIC, **{key.removesuffix("_s"): value for key, value in row.items()}}
-
-
 def rows(report: dict[str, Any], part: str) -> dict[tuple[str, ...], dict[str, Any]]:
     found = {tuple(str(row.get(key)) for key in KEYS_OF[part]): row for row in report.get(part, ())}
     assert len(found) == len(report.get(part, ())), f"{part}: two rows of one cell"
@@ -128,32 +91,23 @@ def rows(report: dict[str, Any], part: str) -> dict[tuple[str, ...], dict[str, A
 
 
 def differences(stored: dict[tuple[str, ...], Any], computed: dict[tuple[str, ...], Any]) -> Iterator[str]:
-    """Keys may be added to a row; none may change or vanish, except those that format 2 renames."""
+    """Keys may be added to a row; none may change or vanish."""
     yield from (f"{key} is missing" for key in stored.keys() - computed.keys())
     yield from (f"{key} is new" for key in computed.keys() - stored.keys())
     for key in stored.keys() & computed.keys():
         for name, value in stored[key].items():
-            if name in CORRECTED_ANEW:
-                continue
-            found = computed[key].get(RENAMED_KEYS.get(name, name))
-            if not same(value, found):
+            if not same(value, found := computed[key].get(name)):
                 yield f"{key}: {name}: {value} became {found}"
 
 
 def same(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return one == pytest.approx(other, rel=1e-9)
-    if isinstance(one, int) and isinstance(other, int):
-        return one == pytest.approx(other, rel=1e-6)
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(same, one, other))
     return bool(one == other)
-
-
-def warnings(report: dict[str, Any]) -> set[str]:
-    return {RENAMED_WARNINGS.get(row["kind"], row["kind"]) for row in report["findings"]}
 
 
 def test_the_text_fits_a_page_and_is_the_published_one(folder: Path, session: Session) -> None:
