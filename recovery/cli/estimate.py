@@ -326,7 +326,6 @@ def _low_io_priority() -> Iterator[None]:
 
 
 _FORMAT = 2
-"""Constants of format 1 are of another model, and are not used."""
 
 
 @dataclass(frozen=True)
@@ -344,8 +343,7 @@ def _stored_constants() -> dict[str, dict[str, Constants]]:
     path = _constants_file()
     if not path.exists():
         return {}
-    drop_old = {1: lambda _: {"format": _FORMAT, "hosts": {}}}
-    hosts = read_stored(path, TypeAdapter(_StoredConstants), newest=_FORMAT, convert=drop_old).hosts
+    hosts = read_stored(path, TypeAdapter(_StoredConstants), only=_FORMAT).hosts
     for series, one in ((series, one) for of_host in hosts.values() for series, one in of_host.items()):
         if not one.is_possible:
             raise UsageError(f"{path} has impossible constants for {series}", f"remove {path}, or calibrate again")

@@ -15,7 +15,7 @@ import shutil
 import site
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from io import BufferedReader
@@ -444,12 +444,10 @@ def read_stored(
     path: Path,
     adapter: TypeAdapter[_Stored],
     *,
-    newest: int = STORED_FORMAT,
-    convert: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] | None = None,
+    only: int = STORED_FORMAT,
 ) -> _Stored:
     """Returns the content of a stored file, validated by the adapter. Raises RecoveryError if the file cannot be read,
-    is damaged, or has a newer format than the `newest` that this tool knows. `convert` has a function for each older
-    format, which returns the content in the newest one.
+    is damaged, or has another format than the `only` one that this tool knows.
 
     Unknown keys come from a later version of the tool and are ignored."""
     try:
@@ -459,26 +457,22 @@ def read_stored(
             raise ValueError("it has no format number")
         if stored["format"] < 1:
             raise ValueError(f"there is no format {stored['format']}")
-        if stored["format"] > newest:
+        if stored["format"] > only:
             raise RecoveryError(
                 f"{path} was written by a newer version of this tool (format {stored['format']})",
-                f"update the tool: this one reads format {newest}",
+                f"update the tool: this one reads format {only}",
             )
-        if convert and stored["format"] in convert:
-            content = _converted(stored, convert[stored["format"]])
+        if stored["format"] < only:
+            raise RecoveryError(
+                f"{path} has format {stored['format']}, which no released version of this tool wrote",
+                f"remove it, or measure again: this version reads format {only}",
+            )
         # Strict mode rejects a number in quotes, which the range checks above have not seen.
         return adapter.validate_json(content, strict=True)
     except OSError as error:
         raise RecoveryError(f"cannot read {path}: {error.strerror}", "check its permissions") from error
     except (ValueError, RecursionError) as error:
         raise RecoveryError(f"{path} is damaged: {_reason(error)}", "restore the file, or measure again") from error
-
-
-def _converted(stored: dict[str, Any], convert: Callable[[dict[str, Any]], dict[str, Any]]) -> bytes:
-    try:
-        return json.dumps(convert(stored)).encode()
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"its keys are not those of format {stored['format']}") from error
 
 
 def read_memo(path: Path) -> Any:

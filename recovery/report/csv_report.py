@@ -1,4 +1,4 @@
-"""The CSV export (RFC 4180): one row for each run. Its columns are flat, and named as in runs of format 1."""
+"""The CSV export (RFC 4180): one row for each run. Its columns are flat."""
 
 from __future__ import annotations
 
@@ -13,14 +13,50 @@ from recovery.analysis.phase_names import JOIN, ORDER, seconds_by_name, sorted_p
 from recovery.errors import escape_control
 from recovery.metrics import METRICS, typed_value
 from recovery.model import HostActivity, Run, Session, Verdict
-from recovery.storage.format_1 import FLAT_METRICS, FLAT_PARTS
 
 Cell = str | int | float | None
-_PARTS = FLAT_PARTS | {"extra": ("", "extra")}
-"""Columns with fields of a run's parts. A new one is added here, not to the reader of format 1."""
+_PARTS = {
+    "tables": ("contents", "tables_found"),
+    "tablespaces_opened": ("opened_files", "tablespaces_opened"),
+    "tablespaces_modified": ("opened_files", "tablespaces_modified"),
+    "resident_before_bytes": ("cold", "resident_bytes"),
+    "cache_grown_bytes": ("metrics", "cache_grown_bytes"),
+    "cold_means": ("cold", "means"),
+    "warmups": ("warm", "warmups"),
+    "resident_share": ("warm", "resident_share"),
+    "resident_share_after": ("warm", "resident_share_after"),
+    "crash_proof": ("startup", "crash_proof"),
+    "rows_expected": ("contents", "rows_expected"),
+    "rows_found": ("contents", "rows_found"),
+    "ready_lag_s": ("startup", "ready_lag_s"),
+    "start_error_s": ("startup", "start_error_s"),
+    "engine_overhead_s": ("startup", "engine_overhead_s"),
+    "exit_signal": ("", "previous_exit"),
+    "log": ("", "log"),
+    "log_held_s": ("startup", "log_held_s"),
+    "log_errors": ("startup", "log_errors"),
+    "tablespace_opens": ("opened_files", "tablespace_opens"),
+    "opened_unmodified": ("opened_files", "opened_unmodified"),
+    "tablespaces_read": ("opened_files", "tablespaces_read"),
+    "read_unmodified": ("opened_files", "read_unmodified"),
+    "traced_by": ("opened_files", "traced_by"),
+    "resident_after_bytes": ("opened_files", "resident_after_bytes"),
+    "scan_threads": ("startup", "scan_threads"),
+    "sampled_by": ("stacks", "program"),
+    "samples": ("stacks", "count"),
+    "stacks": ("stacks", "file"),
+    "raw": ("load", "raw"),
+    "measure_again": ("", "measure_again"),
+    "extra": ("", "extra"),
+}
+"""Columns with fields of a run's parts: the part, or none for the run itself, and its field."""
+_FIRST_METRICS = (
+    "startup_s", "first_query_s", "read_bytes", "read_requests", "cpu_s", "reads_per_s", "group_memory_bytes",
+    "peak_memory_bytes", "shutdown_s", "redo_bytes", "before_start_s",
+)  # fmt: skip
 _FIRST = ("number", "version", "flavor", "variant", "repeat", "verdict", "reason", "started_at")
-_METRICS = FLAT_METRICS + tuple(
-    name for name, about in METRICS.items() if about.of_every_run and name not in FLAT_METRICS and name not in _PARTS
+_METRICS = _FIRST_METRICS + tuple(
+    name for name, about in METRICS.items() if about.of_every_run and name not in _FIRST_METRICS and name not in _PARTS
 )
 """Metrics with a column of their own: those of every run."""
 _FORMULA_PREFIXES = ("=", "+", "-", "@", "\n")

@@ -1,8 +1,7 @@
 """The format of stored sessions and runs: JSON, with the names of the types in `model.py`.
 
 A run has its parts as they were measured, and one map of metrics. A part that was not measured is left out, and so is
-the purpose of a run that is not extra. Files of format 1 are read, too (`format_1.py`); files are written in format 2
-only."""
+the purpose of a run that is not extra. There was a format 1, in which runs were flat; no release wrote or reads it."""
 
 from __future__ import annotations
 
@@ -18,7 +17,6 @@ from pydantic import TypeAdapter
 from recovery.linux.files import read_stored
 from recovery.metrics import typed_value
 from recovery.model import Run, Session
-from recovery.storage.format_1 import run_from_format_1, session_from_format_1
 
 FORMAT = 2
 _RUN = TypeAdapter(Run)
@@ -61,12 +59,12 @@ def run_to_json(run: Run) -> bytes:
 
 
 def read_run(path: Path) -> Run:
-    return read_stored(path, _RUN, newest=FORMAT, convert={1: run_from_format_1})
+    return read_stored(path, _RUN, only=FORMAT)
 
 
 def read_report(path: Path) -> Session:
     """Reads the session in report.json; what a report has computed is not read."""
-    return read_stored(path, _SESSION, newest=FORMAT, convert={1: session_from_format_1})
+    return read_stored(path, _SESSION, only=FORMAT)
 
 
 def json_bytes(stored: dict[str, Any]) -> bytes:

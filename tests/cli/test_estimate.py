@@ -235,12 +235,6 @@ def test_a_damaged_file_of_constants_is_an_error(tmp_path: Path, monkeypatch: py
         command.constants_of("here")
 
 
-def test_constants_of_an_older_model_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path))
-    (tmp_path / "estimate-constants.json").write_text('{"format": 1, "hosts": {"here": {"mysql-8.0": {"error": 0.1}}}}')
-    assert command.constants_of("here") == CONSTANTS
-
-
 def test_impossible_constants_are_refused_with_the_file_to_remove(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

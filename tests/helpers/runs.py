@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from recovery.model import Run, Session, VariantInfo
-from recovery.storage.format_1 import FLAT_METRICS, session_from_format_1
+from recovery.model import CACHE_AXIS, STARTUP_METRIC, TABLES_AXIS, Run, Session, VariantInfo
 
 _PARTS = [part for part in fields(Run) if is_dataclass(part.default)]
 _PART_OF = {field.name: part.name for part in _PARTS for field in fields(type(part.default))}  # type: ignore[arg-type]
@@ -34,10 +33,19 @@ def make_run(*given: Any, **changes: Any) -> Run:
 
 
 def with_axis_values(session: Session) -> Session:
-    """The session with the values of its variants on the axes cache and tables, which are in their names."""
-    stored = {"figure": session.metric, "settings": session.settings, "variants": session.variant_names}
-    names = session_from_format_1(stored)["variants"]
-    return replace(session, variants=tuple(VariantInfo(**variant) for variant in names))
+    """The session with the values of its variants on the axes cache and tables, which are in their names: `cold`,
+    `warm-small-20000`."""
+    points = str(session.settings.get("points") or "").split()
+
+    def values_in(name: str) -> dict[str, str]:
+        first, *_, last = name.split("-") if "-" in name else (name, "")
+        return {CACHE_AXIS: first, **({TABLES_AXIS: last} if last in points else {})}
+
+    is_start = session.metric == STARTUP_METRIC
+    return replace(
+        session,
+        variants=tuple(VariantInfo(name, values_in(name) if is_start else {}) for name in session.variant_names),
+    )
 
 
 def plain_variants(*names: str) -> tuple[VariantInfo, ...]:
@@ -54,8 +62,14 @@ def values_of_all(session: Session) -> dict[str, dict[str, str]]:
     return {variant.name: variant.values for variant in session.variants}
 
 
+_FLAT_METRICS = (
+    "startup_s", "first_query_s", "read_bytes", "read_requests", "cpu_s", "reads_per_s", "group_memory_bytes",
+    "peak_memory_bytes", "shutdown_s", "redo_bytes", "before_start_s", "cache_grown_bytes",
+)  # fmt: skip
+
+
 def flat_run(run: dict[str, Any]) -> dict[str, Any]:
-    """A stored run in the flat layout of format 1 and of the CSV export, written apart from the code that reads it."""
+    """A stored run with the fields of its parts as keys of its own."""
     parts = {
         part.name: {field.name: field.default for field in fields(part.default)} | (run.get(part.name) or {})  # type: ignore[arg-type]
         for part in _PARTS
@@ -66,7 +80,7 @@ def flat_run(run: dict[str, Any]) -> dict[str, Any]:
         "extra": None,
         **{name: value for name, value in run.items() if name not in parts},
         **{name: value for part in parts.values() for name, value in part.items()},
-        **{name: metrics.get(name) for name in (*FLAT_METRICS, "cache_grown_bytes")},
+        **{name: metrics.get(name) for name in _FLAT_METRICS},
         "measures": {} if "startup_s" in metrics and "recovery_s" not in metrics else metrics,
         "beside": list(parts["startup"]["background_phases"]),
         "phases": list(parts["startup"]["phases"]),

@@ -237,6 +237,17 @@ def test_a_newer_format_is_refused(store: SessionStore, where: str) -> None:
     assert "update" in caught.value.hint
 
 
+@pytest.mark.parametrize("where", [REPORT_FILE, "runs/001.json"])
+def test_the_format_of_no_release_is_refused(store: SessionStore, where: str) -> None:
+    store.append(a_run(1))
+    change(store.folder, runs=[])
+    path = store.folder / where
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 1}))
+    with pytest.raises(RecoveryError, match="has format 1, which no released version of this tool wrote") as caught:
+        load_session(store.folder)
+    assert "reads format 2" in caught.value.hint
+
+
 @pytest.mark.parametrize("number", [0, -1])
 def test_a_format_that_never_was_is_refused(store: SessionStore, number: int) -> None:
     path = store.folder / REPORT_FILE
@@ -247,8 +258,8 @@ def test_a_format_that_never_was_is_refused(store: SessionStore, number: int) ->
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{", b"[]", b"null", b"{}", b'{"format": "1"}', b'{"format": 1}', b"\xff\xfe\x00", b"[" * 100_000,
-     b'{"format": 1, "runs": 7}'],
+    [b"", b"{", b"[]", b"null", b"{}", b'{"format": "2"}', b'{"format": 2}', b"\xff\xfe\x00", b"[" * 100_000,
+     b'{"format": 2, "runs": 7}'],
 )  # fmt: skip
 def test_a_damaged_report_is_refused_in_one_line(store: SessionStore, content: bytes) -> None:
     (store.folder / REPORT_FILE).write_bytes(content)
