@@ -32,12 +32,6 @@ endef
 $(foreach name,$(VARIABLES),$(eval $(call pass_on,$(name),command environment)))
 $(foreach name,$(GIVEN_TO_MAKE) $(OF_TESTERS),$(eval $(call pass_on,$(name),command)))
 
-ifneq ($(origin NO_ROOT_STEPS),undefined)
-$(error NO_ROOT_STEPS was replaced by UNPRIVILEGED=1, which takes no step that needs root)
-endif
-ifneq ($(filter command,$(origin BUDGET)),)
-$(error BUDGET is not a setting any more: give SCALE=quick, SCALE=standard or SCALE=published)
-endif
 # `make cold-recovery TABELS=5` would measure something else than was meant.
 given = $(foreach word,$(MAKEOVERRIDES),$(firstword $(subst =, ,$(word))))
 unknown = $(foreach name,$(filter-out $(VARIABLES) $(GIVEN_TO_MAKE) $(OF_TESTERS) ARGS PYTHON __%,$(sort $(given))),$(if \

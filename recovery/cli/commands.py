@@ -41,8 +41,6 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 """Commands by name: the group in the help, `module:attribute`, and one line of help."""
 SESSION_COMMANDS = ("resume", "repeat", "report", "compare", "bundle")
 """Commands with sessions as arguments."""
-HIDDEN_COMMANDS = {"run": "measure:run_command"}
-"""Earlier names of commands, which still work."""
 MEASURING_COMMANDS = (*EXPERIMENTS, "experiments")
 
 
@@ -81,9 +79,8 @@ class RecoveryGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
         if cmd_name not in self.commands and cmd_name in EXPERIMENTS:
             return MeasuringCommand(cmd_name, measure=_measure)
-        location = COMMANDS[cmd_name][1] if cmd_name in COMMANDS else HIDDEN_COMMANDS.get(cmd_name)
-        if cmd_name not in self.commands and location is not None:
-            module, _, attribute = location.partition(":")
+        if cmd_name not in self.commands and cmd_name in COMMANDS:
+            module, _, attribute = COMMANDS[cmd_name][1].partition(":")
             command: click.Command = getattr(import_module(f"recovery.cli.{module}"), attribute)
             return command
         return self.commands.get(cmd_name)

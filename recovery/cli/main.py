@@ -30,7 +30,6 @@ from recovery.cli.settings import (
     refuse_address_with_user,
     refuse_empty_and_unknown,
     refuse_empty_words,
-    refuse_replaced_options,
 )
 from recovery.errors import HostUnfitError, InterruptedByUserError, RecoveryError, UsageError, escape_control
 from recovery.linux.privileges import refuse_steps, refused_steps
@@ -143,7 +142,6 @@ def run(arguments: list[str]) -> int:
     try:
         refuse_empty_and_unknown(os.environ)
         refuse_empty_words(arguments)
-        refuse_replaced_options(arguments)
         config = load_config()
         refuse_credentials(os.environ, arguments, config)
         _print_make_command(arguments)

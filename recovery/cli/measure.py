@@ -27,11 +27,10 @@ from recovery.cli.output import STANDARD_OUTPUT, print_line, refuse_over, write_
 from recovery.cli.parse import complete_from_newest_session, make_request
 from recovery.cli.plan_text import announce, can_ask, confirm, print_plan
 from recovery.cli.progress_view import FAINT, ProgressDisplay, Screen
-from recovery.cli.settings import REPLACED_FLAGS
 from recovery.cli.status import find_running_session
 from recovery.errors import InterruptedByUserError, LimitExceededError, RecoveryError, UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
-from recovery.experiments.experiment import PUBLISHED, StartOptions
+from recovery.experiments.experiment import StartOptions
 from recovery.linux.files import read_stored_text
 from recovery.linux.locks import lock_path
 from recovery.linux.privileges import refuse_steps
@@ -261,7 +260,7 @@ def split_stored_command(stored: str, session: str, purpose: str = "resumed") ->
         raise UsageError(
             f"{session} cannot be {purpose}: its stored command `{shown}` is not one of this tool's", _MEASURE_AGAIN
         )
-    return name, [REPLACED_FLAGS.get(word.partition("=")[0], word) for word in words]
+    return name, words
 
 
 def _unknown_command(session: str, purpose: str, error: Exception) -> UsageError:
@@ -272,8 +271,7 @@ def request_from_command(stored: str, session: str, purpose: str = "resumed") ->
     """Returns the request of a stored command of this session.
 
     The arguments are parsed by the command itself. Its environment variables are ignored: they are not meant for this
-    session. A stored command without a scale is of an older version, which had the published sizes only. Raises
-    UsageError if this version of the tool does not accept the command."""
+    session. Raises UsageError if this version of the tool does not accept the command."""
     name, words = split_stored_command(stored, session, purpose)
     try:
         return request_from_arguments(name, words)
@@ -285,8 +283,6 @@ def request_from_arguments(name: str, words: Sequence[str]) -> Request:
     command = MeasuringCommand(name, environment=False)
     given: dict[str, Any] = dict(command.make_context(name, list(words)).params)
     given = {option: value for option, value in given.items() if option not in NOT_OF_REQUEST}
-    if find_experiment(name).scale is not None:
-        given["scale"] = given.get("scale") or PUBLISHED
     return make_request(name, given)
 
 
@@ -393,23 +389,6 @@ def resume(session: str | None, results: Path, **given: Any) -> int:
     confirm_commands([(unfinished.plan().command, unfinished.folder.name)], yes=shown.yes)
     request = request_to_resume(unfinished)
     return exit_code(request, run_and_show(request, shown, unfinished).result())
-
-
-@click.command("run", hidden=True)
-@click.option("--resume", "resumed", is_flag=True, help="Resume a session. This option is required.")
-@click.pass_context
-def run_command(ctx: click.Context, /, *, resumed: bool, **given: Any) -> int:
-    """The name of `recovery resume` in earlier versions: `recovery run --resume`."""
-    if not resumed:
-        raise UsageError(
-            "`recovery run` needs --resume",
-            "`recovery resume` resumes a session; `recovery cold-recovery` begins one",
-        )
-    code: int = ctx.invoke(resume, **given)
-    return code
-
-
-run_command.params += resume.params
 
 
 def _finish_ended_session(unfinished: Unfinished, json_to: str | None) -> int:

@@ -175,26 +175,22 @@ def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bo
 @table_option("results")
 @click.option("--format", "wanted", type=Choice((*FORMATS, PATH, SCHEMA)), help=_FORMAT_HELP)
 @table_option("json", "Write report.json itself to FILE, too. Without FILE, or with -: the same as --format json.")
-@click.option("--html", "as_path", is_flag=True, hidden=True, help="The same as --format path.")
 @click.option("--open", "opened", is_flag=True, help="Open its HTML page in a browser.")
 @click.option("--write", is_flag=True, help="Also write the reports in its folder again.")
-@click.option("--schema", "as_schema", is_flag=True, hidden=True, help="The same as --format schema.")
 @table_option("verbose")
 def report(
     session: str | None,
     results: Path,
     wanted: str | None,
     json_to: str | None,
-    as_path: bool,
     opened: bool,
     write: bool,
-    as_schema: bool,
     verbose: bool,
 ) -> int:
     """Print a stored session again: the newest, or SESSION (a name in --results, or a folder). Its folder is changed by
     --write only. Several sessions of the same measurement, separated by commas, are reported together: means and
     intervals are then those of the sessions' means."""
-    chosen = SCHEMA if as_schema else _chosen_format(wanted, json_to, as_path=as_path, opened=opened)
+    chosen = _chosen_format(wanted, json_to, opened=opened)
     if chosen == SCHEMA:
         sys.stdout.write(schema_text())
         return 0
@@ -253,7 +249,7 @@ def load_sessions(folders: Iterable[Path]) -> CombinedSession:
     return combine_sessions(found)
 
 
-def _chosen_format(wanted: str | None, json_to: str | None, *, as_path: bool, opened: bool) -> str | None:
+def _chosen_format(wanted: str | None, json_to: str | None, *, opened: bool) -> str | None:
     """Returns the format that is asked for by --format, or by an option that implies one; None if there is none.
 
     Raises UsageError if two of them are different."""
@@ -261,7 +257,6 @@ def _chosen_format(wanted: str | None, json_to: str | None, *, as_path: bool, op
         option: chosen
         for option, chosen, is_given in (
             ("--json", "json", json_to == STANDARD_OUTPUT),
-            ("--html", PATH, as_path),
             ("--open", PATH, opened),
         )
         if is_given

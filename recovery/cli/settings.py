@@ -15,13 +15,9 @@ from recovery.cli.options import BY_NAME, PREFIX, SETTING_NAMES, SETTINGS, Kind,
 from recovery.errors import UsageError, did_you_mean
 
 CONFIG_FILE = "recovery.toml"
-BUDGET_HINT = "give SCALE=quick, SCALE=standard or SCALE=published instead"
-"""What to do about BUDGET, which older versions had."""
 _MAX_BYTES = 65_536
 _TOOL_VARIABLES = ("CACHE", "CONFIG", "HOST_LOCK")
 """Variables of the tool itself, which are not options of any command."""
-REPLACED_FLAGS = {"--no-root-steps": "--unprivileged"}
-"""Options of earlier versions, each with the flag that replaces it."""
 _TOML_TYPES: dict[Kind, tuple[type, ...]] = {
     Kind.FLAG: (bool,),
     Kind.WHOLE: (int, str),
@@ -56,14 +52,6 @@ def refuse_empty_words(arguments: Sequence[str]) -> None:
             raise UsageError(f"{name} empty", "give it a value, or leave it out")
 
 
-def refuse_replaced_options(arguments: Sequence[str]) -> None:
-    """Raises UsageError for an option that another one has replaced. Stored commands are translated instead."""
-    for word in arguments:
-        flag = word.partition("=")[0]
-        if flag in REPLACED_FLAGS:
-            raise UsageError(f"{flag} was replaced by {REPLACED_FLAGS[flag]}", "recovery COMMAND --help describes it")
-
-
 # The scheme's last letter is enough: to look for its first one takes a time that grows with the square of the text.
 _ADDRESS_WITH_USER = re.compile(r"[a-z0-9+.-]://[^/?#@\s]*@", re.IGNORECASE)
 
@@ -79,11 +67,6 @@ def refuse_address_with_user(name: str, value: str) -> None:
 
 
 def _suggestion(name: str, names: Sequence[str], prefix: str = "") -> str:
-    replaced = REPLACED_FLAGS.get("--" + name.lower().replace("_", "-"))
-    if replaced is not None:
-        return f"it was replaced by {replaced.removeprefix('--').upper()}=1, which takes no step that needs root"
-    if name.upper() == "BUDGET":
-        return BUDGET_HINT
     typed, all_of_them = name.upper() if prefix else name, f"the settings are: {', '.join(names)}"
     return did_you_mean(typed, names, otherwise=all_of_them, prefix=prefix)
 

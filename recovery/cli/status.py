@@ -6,7 +6,6 @@ import json
 import sys
 import time
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import click
 
@@ -17,7 +16,6 @@ from recovery.errors import InterruptedByUserError, escape_control
 from recovery.linux import locks
 from recovery.linux.locks import lock_path
 from recovery.linux.procfs import is_owner_gone, is_stopped
-from recovery.metrics import metric
 from recovery.model import Status
 from recovery.session import progress
 from recovery.session.progress import ProgressSnapshot, from_json
@@ -103,7 +101,7 @@ def find_running_session() -> ProgressSnapshot | None:
 
 def _status_lines(seen: HostStatus, *, as_json: bool) -> list[str]:
     if as_json:
-        session = None if seen.session is None else _session_to_dict(seen.session)
+        session = None if seen.session is None else asdict(seen.session)
         body = {"format": FORMAT, "running": seen.running, "suspended": seen.suspended, "holder": seen.holder}
         return [json.dumps({**body, "session": session})]
     if seen.session is None:
@@ -114,15 +112,6 @@ def _status_lines(seen: HostStatus, *, as_json: bool) -> list[str]:
     return (
         [*lines, "  suspended: continue it with `fg` in its terminal, or with kill -CONT"] if seen.suspended else lines
     )
-
-
-def _session_to_dict(session: ProgressSnapshot) -> dict[str, Any]:
-    """Returns the snapshot with means in seconds under their older names, too: programs may read those."""
-    stored = asdict(session)
-    for cell in stored["cells"]:
-        timed = metric(session.figure).unit == "s"
-        cell |= {"mean_s": cell["mean"] if timed else None, "last_s": cell["last"] if timed else None}
-    return stored
 
 
 def _print(lines: list[str]) -> None:

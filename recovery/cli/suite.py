@@ -28,7 +28,7 @@ from recovery.cli.options import (
 )
 from recovery.cli.output import STANDARD_OUTPUT, escaped_text, print_line, write_json
 from recovery.cli.plan_text import announce, raise_if_missing
-from recovery.cli.settings import BUDGET_HINT, CONFIG_FILE
+from recovery.cli.settings import CONFIG_FILE
 from recovery.cli.suite_run import (
     FORMAT,
     INTERRUPTED,
@@ -87,17 +87,9 @@ _UNREPEATED_OPTIONS = (
 )
 
 
-def _refuse_budget(context: click.Context, parameter: click.Parameter, value: str | None) -> None:  # noqa: ARG001
-    if value is not None:
-        raise UsageError("there is no option --budget any more", BUDGET_HINT)
-
-
 @click.command(
     "experiments",
-    params=[
-        *(click_option(option) for option in (*_OWN_OPTIONS, *_SHARED_OPTIONS, *_UNREPEATED_OPTIONS)),
-        click.Option(["--budget"], hidden=True, expose_value=False, callback=_refuse_budget),
-    ],
+    params=[click_option(option) for option in (*_OWN_OPTIONS, *_SHARED_OPTIONS, *_UNREPEATED_OPTIONS)],
 )
 @click.pass_context
 def experiments(context: click.Context, /, **given: Any) -> int:

@@ -167,8 +167,8 @@ class Step:
     """One of the experiments of a run."""
 
     name: str
-    command: str | None = None
-    """Command that measures it. None in records of older versions, which left some experiments out."""
+    command: str
+    """Command that measures it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,8 +177,7 @@ class SuiteRecord:
 
     command: str
     started_at: str
-    scale: str = ""
-    """Empty in records of older versions."""
+    scale: str
     versions: tuple[str, ...]
     steps: tuple[Step, ...]
     tool_version: str = __version__
@@ -224,7 +223,7 @@ class StepResult:
     @property
     def is_missing(self) -> bool:
         """Whether `--resume` would measure something."""
-        return self.step.command is not None and (self.stored is None or not self.stored.has_ended)
+        return self.stored is None or not self.stored.has_ended
 
     @cached_property
     def answers(self) -> tuple[Answer, ...]:
@@ -329,7 +328,7 @@ class SuiteRun:
                 check_not_running(result.stored)
                 commands.append((result.stored.plan().command, result.step.name))
             elif result.is_missing:
-                commands.append((str(result.step.command), result.step.name))
+                commands.append((result.step.command, result.step.name))
         return tuple(commands)
 
     def pending(self) -> dict[str, Pending]:
@@ -339,7 +338,7 @@ class SuiteRun:
     def _pending(self, result: StepResult) -> Pending:
         if result.stored is not None:
             return Pending(request_to_resume(result.stored), result.stored)
-        command = str(result.step.command)
+        command = result.step.command
         request = request_from_command(command, result.step.name)
         # The session is found by its command later, which this version of the tool may spell otherwise.
         output = replace(request.output, results=self.folder.parent)

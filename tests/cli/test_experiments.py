@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -179,26 +178,6 @@ def test_a_setting_of_other_commands_in_the_file_is_refused(
     message = capsys.readouterr().err
     assert f"'{line.partition(' ')[0]}' in recovery.toml does not apply to experiments" in message
     assert "hint:  remove it there" in message
-
-
-def test_a_budget_is_refused_and_the_scales_are_named(
-    settings_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    hint = "give --scale quick, --scale standard or --scale published instead"
-    settings_file.write_text('budget = "30m"')
-    assert run(["experiments"]) == 2
-    assert f"unknown setting 'budget'\nhint:  {hint}" in capsys.readouterr().err
-    monkeypatch.delenv("RECOVERY_CONFIG")
-    assert run(["experiments", "--budget", "30m"]) == 2
-    assert f"--budget any more\nhint:  {hint}" in capsys.readouterr().err
-    monkeypatch.setenv("RECOVERY_BUDGET", "30m")
-    assert run(["experiments"]) == 2
-    assert f"RECOVERY_BUDGET is not a setting\nhint:  {hint}" in capsys.readouterr().err
-    made = subprocess.run(
-        ["make", "-n", "experiments", "BUDGET=30m"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert made.returncode == 2
-    assert "give SCALE=quick, SCALE=standard or SCALE=published" in made.stderr
 
 
 def test_an_unknown_scale_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -434,7 +413,7 @@ def test_only_sessions_of_the_command_that_began_with_the_run_or_later_belong_to
 def test_a_session_keeps_the_spelling_of_the_stored_command(
     fake: FakeSessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An earlier version of the tool may have spelled it otherwise, and the session is found by it."""
+    """The session is found by it."""
     fake.errors = {"crash-recovery": KeyboardInterrupt()}
     assert run(fake.arguments) == 130
     record = SuiteRun.read(fake.folder).record
@@ -573,20 +552,6 @@ def test_the_reports_are_made_again_from_what_is_stored(tmp_path: Path, capsys: 
     shown = capsys.readouterr().out
     assert shown.count("not measured yet.") == 5
     assert "reports:" not in shown
-
-
-def test_a_record_of_an_older_version_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = stored(tmp_path, "metadata")
-    record = json.loads((folder / RECORD_FILE).read_text())
-    del record["scale"]
-    record |= {"budget_s": 1800.0, "status": "finished", "took_s": 90.5}
-    record["steps"][0] |= {"command": None, "left_out": "the budget has no room", "error": None}
-    record["steps"][1] |= {"session": "../../elsewhere", "took_s": 80.5, "answers": []}
-    (folder / RECORD_FILE).write_text(json.dumps(record))
-    assert run(["experiments", "--report", str(folder)]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "E1 Crash recovery with many tables: not measured yet." in shown
-    assert "E2 information_schema with many tables: 7 published effects" in shown, "its session is beside the folder"
 
 
 @pytest.mark.parametrize(

@@ -229,7 +229,7 @@ def resumed(
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)
     assert bool(groups_of(process.pid)) == bool(limits), "the killed process left its group"
-    again = recovery("run", "--resume", "--yes", "--results", str(folder / "results"))
+    again = recovery("resume", "--yes", "--results", str(folder / "results"))
     _, messages = again.communicate()
     assert again.returncode == 0, messages
     assert groups_of(again.pid) == set()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -58,34 +57,13 @@ def test_settings_refuse_all_steps_also_to_a_command_without_the_option(
     assert seen == [refused]
 
 
-@pytest.mark.parametrize(
-    ("words", "config", "environment", "error"),
-    [
-        (["cold-recovery", "--no-root-steps"], "", {}, "--no-root-steps was replaced by --unprivileged"),
-        (["cold-recovery", "--no-root-steps=mount"], "", {}, "--no-root-steps was replaced by --unprivileged"),
-        (["doctor"], "no_root_steps = true\n", {}, "it was replaced by --unprivileged"),
-        (["doctor"], "", {"RECOVERY_NO_ROOT_STEPS": "mount"}, "it was replaced by --unprivileged"),
-        (["doctor"], "", {"RECOVERY_UNPRIVILEGED": "fanotify"}, "RECOVERY_UNPRIVILEGED=fanotify is not valid"),
-    ],
-)
-def test_replaced_settings_are_refused(
-    words: list[str], config: str, environment: dict[str, str], error: str,
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+def test_a_list_of_steps_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "recovery.toml").write_text(config)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    assert main.run(words) == 2
-    assert error in capsys.readouterr().err
-
-
-def test_make_refuses_the_replaced_setting() -> None:
-    made = subprocess.run(
-        ["make", "--dry-run", "doctor", "NO_ROOT_STEPS=1"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert made.returncode == 2
-    assert "NO_ROOT_STEPS was replaced by UNPRIVILEGED=1" in made.stderr
+    monkeypatch.setenv("RECOVERY_UNPRIVILEGED", "fanotify")
+    assert main.run(["doctor"]) == 2
+    assert "RECOVERY_UNPRIVILEGED=fanotify is not valid" in capsys.readouterr().err
 
 
 def test_a_refusal_ends_with_its_block() -> None:

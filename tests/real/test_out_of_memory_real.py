@@ -59,7 +59,7 @@ def test_a_tool_that_the_kernel_kills_loses_no_run_and_the_next_start_cleans_up(
         assert [(one.number, one.verdict) for one in session.runs] == [(1, Verdict.MEASURED)]
         assert run(["report", "--results", str(results)]) == 0
         before = {path: path.read_bytes() for path in results.glob("2*/runs/*.json")}
-        assert run(["run", "--resume", "--results", str(results)]) == 0
+        assert run(["resume", "--results", str(results)]) == 0
         assert processes_in(group.folders[0]) == (), "a server that was left there is ended"
     report = stored(tmp_path)
     assert [(one["number"], one["verdict"]) for one in report["runs"]] == [(1, "measured"), (2, "measured")]

@@ -55,7 +55,7 @@ def test_a_resumed_session_measures_the_missing_runs(
 ) -> None:
     printed = end_early(command, number, at, tmp_path)
     before = {path: path.read_bytes() for path in (tmp_path / "results").glob("2*/runs/*.json")}
-    words = ["run", "--resume", "--results", str(tmp_path / "results")]
+    words = ["resume", "--results", str(tmp_path / "results")]
     if number is signal.SIGINT:
         hint = re.search(r"`recovery (resume [^`]*)` resumes it and measures the missing runs", printed)
         assert hint is not None, printed

@@ -124,7 +124,7 @@ def test_a_resumed_session_measures_the_run_again_that_a_full_disk_made_void(
     results = interrupted.results
     before = load_session(find_session(results, None))
     first = next(results.glob("2*/runs/001.json")).read_bytes()
-    assert run(["run", "--resume", "--results", str(results)]) == 0
+    assert run(["resume", "--results", str(results)]) == 0
     assert "is resumed: 1 of 2 runs have ended" in capsys.readouterr().err
     session = load_session(find_session(results, None))
     assert session.status == "finished"
@@ -135,7 +135,7 @@ def test_a_resumed_session_measures_the_run_again_that_a_full_disk_made_void(
     assert "is full (0.0 MB free)" in note
     assert states(disk.place / "data") == {"whole"}
     assert not list(disk.place.glob("data/*/copy*"))
-    assert run(["run", "--resume", find_session(results, None).name, "--results", str(results)]) == 0
+    assert run(["resume", find_session(results, None).name, "--results", str(results)]) == 0
 
 
 def test_a_full_disk_under_the_results_costs_no_stored_run(disk: Disk, small: Disk) -> None:

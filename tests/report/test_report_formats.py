@@ -129,9 +129,9 @@ def test_reports_are_written_on_request(words: tuple[str, ...], tmp_path: Path) 
 
 def test_the_command_prints_the_path_of_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copy(STORED / "report.json", tmp_path)
-    assert run(["report", str(tmp_path), "--html"]) == 2
+    assert run(["report", str(tmp_path), "--format", "path"]) == 2
     assert "`recovery report SESSION --write` writes it" in capsys.readouterr().err
-    assert run(["report", str(tmp_path), "--html", "--write"]) == 0
+    assert run(["report", str(tmp_path), "--format", "path", "--write"]) == 0
     path = Path(capsys.readouterr().out.strip())
     assert path == tmp_path.resolve() / PAGE
     assert path.read_text().startswith("<!DOCTYPE html>")
@@ -141,8 +141,8 @@ def test_the_command_prints_the_path_of_the_page(tmp_path: Path, capsys: pytest.
     ("words", "message"),
     [
         (("--format", "pdf"), "csv"),
-        (("--format", "html", "--html"), "leave one of them out"),
-        (("--json", "--html"), "leave one of them out"),
+        (("--format", "html", "--open"), "leave one of them out"),
+        (("--json", "--open"), "leave one of them out"),
     ],
 )
 def test_contradicting_and_unknown_formats_are_refused(
@@ -224,7 +224,7 @@ def test_the_name_of_a_folder_does_not_control_the_terminal(tmp_path: Path, caps
     shutil.copytree(STORED, folder)
     name = str(folder)
     bundled = ["bundle", name, "--for", "mysql", "--output", str(tmp_path / "x\x1b[2J.tar.gz")]
-    for words in (["report", name, "--html"], bundled, ["compare", name, name], ["report", "\x1b"]):
+    for words in (["report", name, "--format", "path"], bundled, ["compare", name, name], ["report", "\x1b"]):
         run(words)
         printed = "".join(capsys.readouterr())
         assert "?" in printed

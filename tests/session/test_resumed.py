@@ -30,7 +30,6 @@ from recovery.errors import (
     UsageError,
 )
 from recovery.experiments import EXPERIMENTS
-from recovery.linux.privileges import EVERY_STEP
 from recovery.linux.signals import record_server_stop
 from recovery.model import Cache, ExtraRun, Schema, Session, Verdict, startup_specs
 from recovery.session.plan import (
@@ -368,30 +367,28 @@ def test_a_directory_of_ended_trials_is_not_missing(tmp_path: Path) -> None:
 
 
 def resume_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[str]]:
-    code = run(["run", *arguments, "--results", str(tmp_path / "results")])
+    code = run(["resume", *arguments, "--results", str(tmp_path / "results")])
     return code, capsys.readouterr().err.splitlines()
 
 
 def test_the_command_refuses_what_cannot_be_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, lines = resume_command(tmp_path, capsys)
-    assert (code, lines[0]) == (2, "error: `recovery run` needs --resume")
-    code, lines = resume_command(tmp_path, capsys, "--resume")
     assert code == 2
     assert lines[0].endswith("that can be resumed")
     unfinished = interrupted(tmp_path, [GOOD, KeyboardInterrupt()])
     store = SessionStore.resume(unfinished.folder)
-    code, lines = resume_command(tmp_path, capsys, "--resume")
+    code, lines = resume_command(tmp_path, capsys)
     assert (code, len(lines)) == (3, 2)
     assert "is still running" in lines[0]
     store.release_lock()
     change_json(unfinished.folder / PLAN_FILE, command="recovery cold-recovery --frobnicate")
-    code, lines = resume_command(tmp_path, capsys, "--resume")
+    code, lines = resume_command(tmp_path, capsys)
     assert (code, len(lines)) == (2, 2)
     assert "does not know its command" in lines[0]
     (unfinished.folder / PLAN_FILE).unlink()
-    code, lines = resume_command(tmp_path, capsys, "--resume")
+    code, lines = resume_command(tmp_path, capsys)
     assert (code, len(lines)) == (2, 2)
-    assert "stored no plan" in lines[0]
+    assert "has no plan.json" in lines[0]
 
 
 @pytest.mark.parametrize(
@@ -403,7 +400,7 @@ def test_a_stored_command_that_is_none_of_this_tool_is_one_error(
 ) -> None:
     unfinished = interrupted(tmp_path, [GOOD, KeyboardInterrupt()])
     change_json(unfinished.folder / PLAN_FILE, command=command)
-    code, lines = resume_command(tmp_path, capsys, "--resume")
+    code, lines = resume_command(tmp_path, capsys)
     assert (code, len(lines)) == (2, 2)
     assert f"its stored command `{command[:99]}" in lines[0]
     assert lines[0].endswith("` is not one of this tool's")
@@ -413,7 +410,7 @@ def test_a_stored_command_that_is_none_of_this_tool_is_one_error(
 def test_a_stored_command_that_asks_for_help_is_one_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     unfinished = interrupted(tmp_path, [GOOD, KeyboardInterrupt()])
     change_json(unfinished.folder / PLAN_FILE, command="recovery cold-recovery --help")
-    code, lines = resume_command(tmp_path, capsys, "--resume")
+    code, lines = resume_command(tmp_path, capsys)
     assert (code, len(lines)) == (2, 2)
     assert "does not know its command" in lines[0]
 
@@ -453,12 +450,12 @@ def test_a_stored_option_that_may_run_code_is_used_only_with_consent(
     requested = Mock()
     monkeypatch.setattr(measure, "run_and_show", resumed)
     monkeypatch.setattr(measure, "make_request", requested)
-    code, lines = resume_command(tmp_path, capsys, "--resume")
+    code, lines = resume_command(tmp_path, capsys)
     assert (code, len(lines), requested.called, resumed.called) == (2, 2, False, False)
     assert lines[0] == f"error: the stored command has {option}, which may run code of somebody else"
     assert lines[1].endswith("add --yes")
     monkeypatch.setattr(measure, "request_to_resume", requested)
-    resume_command(tmp_path, capsys, "--resume", "--yes")
+    resume_command(tmp_path, capsys, "--yes")
     assert resumed.called
 
 
@@ -511,15 +508,7 @@ def test_the_command_writes_the_missing_reports_of_a_finished_session(
 ) -> None:
     loop, _, _ = session_of(tmp_path, [GOOD, GOOD])
     folder = loop.run().folder
-    code, lines = resume_command(tmp_path, capsys, "--resume", folder.name)
+    code, lines = resume_command(tmp_path, capsys, folder.name)
     assert code == 0
     assert lines == [f"{folder.name} has ended: all of its 2 runs were measured; `recovery report` prints it"]
     assert (folder / "report.txt").is_file()
-
-
-@pytest.mark.parametrize("old", ["all", "drop-caches,fanotify"])
-def test_a_stored_command_with_a_replaced_option_is_read(tmp_path: Path, old: str) -> None:
-    unfinished = interrupted(tmp_path, [GOOD, KeyboardInterrupt()])
-    command = f"recovery cold-recovery --version 5.7.22 --tables 20 --no-root-steps={old} --data {tmp_path}"
-    change_json(unfinished.folder / PLAN_FILE, command=command, folder=str(tmp_path))
-    assert request_to_resume(unfinished).method.refused == EVERY_STEP

@@ -172,8 +172,8 @@ def test_texts_of_loads_fit_a_page(name: str) -> None:
 
 def test_the_published_schema_is_generated_from_the_code(capsys: pytest.CaptureFixture[str]) -> None:
     published = (ROOT / "docs" / "report.schema.json").read_text(encoding="utf-8")
-    assert published == schema_text(), "make it anew: recovery report --schema > docs/report.schema.json"
-    assert run(["report", "--schema"]) == 0
+    assert published == schema_text(), "make it anew: recovery report --format schema > docs/report.schema.json"
+    assert run(["report", "--format", "schema"]) == 0
     assert capsys.readouterr().out == published
 
 

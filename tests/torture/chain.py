@@ -164,7 +164,7 @@ class Chain:
         found = checks.sessions(self.results)
         if found:
             over = load_session(found[-1]).status == "finished"
-            words = ["run", "--resume", "--yes", "--results", str(self.results), *([found[-1].name] if over else [])]
+            words = ["resume", "--yes", "--results", str(self.results), *([found[-1].name] if over else [])]
             return WAS_OVER if over else RESUMED, words
         words = self.place.arguments(self.number)
         if self.shape == UNPACKED:
