@@ -44,7 +44,7 @@ from recovery.linux.storage import CACHE, WritableFolder, storage_errors
 
 _RECORD, _TREE = "server.json", "tree_sha256"
 RECORD_FORMAT = 1
-"""Format of the record. A record that names no format, like those of the first versions of this tool, has this one."""
+"""Format of the record. A record that names no format has this one."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class FoundServer:
 class InstalledServer:
     folder: Path
     origin: Origin
-    tree_sha256: str | None = None
-    """SHA-256 over all its files at installation; None if an earlier version of this tool installed it."""
+    tree_sha256: str
+    """SHA-256 over all its files at installation."""
 
     @property
     def mysqld(self) -> Path:
@@ -91,7 +91,7 @@ class InstalledServer:
     def is_altered(self) -> bool:
         """Returns whether a file was changed, truncated, added or removed since the installation."""
         try:
-            return self.tree_sha256 is not None and _tree_checksum(self.folder) != self.tree_sha256
+            return _tree_checksum(self.folder) != self.tree_sha256
         except OSError:
             return True
 
@@ -153,26 +153,17 @@ def _read_record(folder: Path) -> InstalledServer | str | None:
         record["warnings"] = tuple(record.get("warnings", ()))
         origin = Origin(**{field.name: record[field.name] for field in dataclasses.fields(Origin)})
         place = PurePosixPath(origin.mysqld)
+        server = InstalledServer(folder, origin, record[_TREE])
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
-    server = InstalledServer(folder, origin, record.get(_TREE))
     if place.is_absolute() or ".." in place.parts or not server.mysqld.is_file():
         return None
     return why_not_trusted(server.mysqld) or server
 
 
 def find_installed(accept: Callable[[Origin], bool]) -> InstalledServer | None:
-    """Returns the first accepted server with all files as they were installed; None if there is none. A server that an
-    earlier version of this tool installed has no recorded checksum: its files are assumed to be unchanged, and their
-    checksum is recorded now, so that later changes are found."""
-    server = next((server for server in _trusted_servers() if accept(server.origin) and not server.is_altered()), None)
-    if server is None or server.tree_sha256 is not None or not os.access(server.folder, os.W_OK):
-        return server
-    tree = _tree_checksum(server.folder)
-    with suppress(OSError, ValueError):  # the cache may belong to root, and be only readable for this user
-        record = read_memo(server.folder / _RECORD)
-        _write_record(server.folder, record | {_TREE: tree})
-    return dataclasses.replace(server, tree_sha256=tree)
+    """Returns the first accepted server with all files as they were installed; None if there is none."""
+    return next((server for server in _trusted_servers() if accept(server.origin) and not server.is_altered()), None)
 
 
 def _tree_checksum(folder: Path) -> str:
