@@ -936,7 +936,7 @@ class Run(Measurement):
     """VOID because the storage failed, or because something that was timed was paused. Neither was caused by the
     server or by the request, so it may not happen again. Resuming the session measures the run again."""
     extra: ExtraRun | None = None
-    """The purpose of an extra run; None for a run that counts, and in sessions of older versions."""
+    """The purpose of an extra run; None for a run that counts."""
 
     @property
     def verdict_words(self) -> str:
@@ -1038,7 +1038,7 @@ def limits_from_settings(settings: Mapping[str, str | int | float | bool | None]
 class Design:
     """What was asked of a session, as its analysis needs it: the settings that are stored, by their types.
 
-    A setting that an older version did not store, or that is damaged, is None or False."""
+    A setting that is not stored, or that is damaged, is None or False."""
 
     baseline: str | None = None
     """The version that the others are compared with, if the user named one."""
@@ -1083,8 +1083,6 @@ class Design:
     seconds: float | None = None
     """Measured time of each load."""
     warmup_s: float | None = None
-    threads: float | None = None
-    """Clients of all loads, in sessions of older versions."""
     memory_ratio: float | None = None
     """Size of the data divided by the size of the buffer pool."""
     client_cpus: float | None = None
@@ -1103,8 +1101,6 @@ def design_of(settings: Settings) -> Design:
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     precision = settings.get("precision")
-    # Older sessions have `no_root_steps`, the names of the refused steps.
-    unprivileged = settings.get("unprivileged") or settings.get("no_root_steps")
     return Design(
         baseline=text("baseline"),
         runs=whole("runs"),
@@ -1118,7 +1114,7 @@ def design_of(settings: Settings) -> Design:
         order=text("order"),
         as_published=bool(settings.get("as_published")),
         keeps_caches=bool(settings.get("no_drop_caches")),
-        is_unprivileged=unprivileged not in (None, False, "drop-caches"),
+        is_unprivileged=bool(settings.get("unprivileged")),
         has_own_servers=bool(settings.get("mysqld")),
         has_own_data=bool(settings.get("datadir")),
         as_is=bool(settings.get("as_is")),
@@ -1129,7 +1125,6 @@ def design_of(settings: Settings) -> Design:
         dump_schemas=whole("dump_schemas"),
         seconds=stored_number(settings.get("seconds")),
         warmup_s=stored_number(settings.get("warmup_s")),
-        threads=stored_number(settings.get("threads")),
         memory_ratio=stored_number(settings.get("memory_ratio")),
         client_cpus=_number_of_cpus(settings.get("client_cpus")),
     )
@@ -1263,15 +1258,9 @@ class Session:
 
     @property
     def host_id(self) -> str | None:
-        """The id of the host and its storage; None in sessions of older versions, and if the host has no id."""
+        """The id of the host and its storage; None if the host has no id."""
         known = self.environment.get("host_id")
         return known if isinstance(known, str) and known else None
-
-    @cached_property
-    def has_traced_times(self) -> bool:
-        """Whether runs that count were traced, which made them slower. Only sessions of older versions have such runs;
-        since then TRACE= takes an extra run."""
-        return any(run.verdict is Verdict.MEASURED and run.is_traced for run in self.runs)
 
     @cached_property
     def variant_names(self) -> tuple[str, ...]:

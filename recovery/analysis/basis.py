@@ -63,17 +63,8 @@ def number_of_hosts(session: Session) -> int | None:
 
 
 def is_same_host(one: str | None, other: str | None) -> bool | None:
-    """Returns whether two ids are of one host and its storage. None if that is not known, because one has no id, or an
-    older version of the tool made one of them, in another way."""
-    if one is None or other is None or is_older_id(one) != is_older_id(other):
-        return None
-    return one == other
-
-
-def is_older_id(host_id: str) -> bool:
-    """Returns whether a host's id is of an older version, which made it of the disk's name. That may change when the
-    host boots."""
-    return "-" not in host_id
+    """Returns whether two ids are of one host and its storage. None if that is not known, because one has no id."""
+    return None if one is None or other is None else one == other
 
 
 def time_of(text: str | None) -> datetime | None:

@@ -93,27 +93,8 @@ Side = Sequence[Session]
 
 
 def compare(first: Side, second: Side, others: Iterable[SessionCell] = ()) -> Comparison:
-    """Compares two sides, without traced runs if only some were traced. `others` are results of further sessions, of
-    any host and design."""
-    sides = (first, second)
-    if are_partly_traced((*first, *second)):
-        sides = tuple(map(_without_traced_runs, first)), tuple(map(_without_traced_runs, second))
-    return Comparison(tuple(_pairs(*sides, tuple(others))), differences((*first, *second)))
-
-
-def are_partly_traced(sessions: Iterable[Session]) -> bool:
-    """Returns whether some runs that count were traced, which made them slower, and others were not. Only sessions of
-    older versions have such runs."""
-    return len({run.is_traced for session in sessions for run in session.runs if run.verdict is Verdict.MEASURED}) > 1
-
-
-def _without_traced_runs(session: Session) -> Session:
-    """Returns the session without traced runs that count, and then without the earlier sessions, which were traced,
-    too."""
-    if not session.has_traced_times:
-        return session
-    runs = tuple(run for run in session.runs if not (run.verdict is Verdict.MEASURED and run.is_traced))
-    return replace(session, runs=runs, earlier=())
+    """Compares two sides. `others` are results of further sessions, of any host and design."""
+    return Comparison(tuple(_pairs(first, second, tuple(others))), differences((*first, *second)))
 
 
 def differences(sessions: Sequence[Session]) -> tuple[Difference, ...]:
@@ -311,8 +292,6 @@ def not_alike(one: Session, other: Session) -> str | None:
     ):
         if values[0] != values[1]:
             return f"the {what} {_is_or_are(what)} {values[0]} and {values[1]}"
-    if one.has_traced_times != other.has_traced_times:
-        return "the starts of only one were traced, and so longer"
     for name, facts in one.servers.items():
         checksums = [found.get("sha256") for found in (facts, other.servers.get(name, {}))]
         if None not in checksums and checksums[0] != checksums[1]:

@@ -7,7 +7,7 @@ each one is a single value, however many runs it has.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple
@@ -24,7 +24,6 @@ from recovery.model import (
     TABLES_AXIS,
     EarlierSession,
     Layout,
-    Run,
     Session,
     stored_number,
 )
@@ -67,14 +66,12 @@ SETTING_ROLES: Mapping[str, Role] = {
             "max_startup", "note",
             # The device of the data is part of the host's id.
             "data",
-            # An older name of two settings of the design.
-            "no_root_steps",
             REPEAT_OF,
         ),
     }.items()
     for name in names
 }  # fmt: skip
-"""All settings that are stored with sessions, by this version and by those before."""
+"""All settings that are stored with sessions."""
 _UNSET_VALUES = (None, False, "", 0)
 
 
@@ -84,8 +81,8 @@ def role_of(name: str) -> Role:
 
 
 def given_settings(session: Session, *roles: Role) -> dict[str, str]:
-    """Returns the settings of these roles that were given, as text. A setting that an older version did not have
-    counts as one that was not given."""
+    """Returns the settings of these roles that were given, as text. A setting that is not stored counts as one that
+    was not given."""
     settings = {
         **session.settings,
         "no_drop_caches": session.design.keeps_caches,
@@ -123,17 +120,15 @@ class CellDesign:
     """The options that the server was given, from all places: of the tool, the experiment, the user and a my.cnf."""
     open_files: str | None
     """The number of files that the server could open, on which its caches depend."""
-    is_traced: bool
-    """Whether something recorded which files its counted runs opened. Older versions did it in every run."""
     cold_means: str
     """How the cache was emptied."""
     settings: frozenset[tuple[str, str]]
     """Those of `Role.DESIGN` that were given."""
 
 
-def cell_design(session: Session, version: str, variant: str, runs: Collection[Run]) -> CellDesign | None:
-    """Returns the design of a cell with these measured runs. None if its server is not known, and for second starts,
-    which were cold to different degrees."""
+def cell_design(session: Session, version: str, variant: str) -> CellDesign | None:
+    """Returns the design of a cell. None if its server is not known, and for second starts, which were cold to
+    different degrees."""
     server = _server_of(session, version, variant)
     build = server.get("sha256") or server.get("image")
     if not build or session.is_second_start(variant):
@@ -162,7 +157,6 @@ def cell_design(session: Session, version: str, variant: str, runs: Collection[R
         layout=str(server.get("layout") or settings.get("layout") or Layout.FILES),
         options=server.get("options", ""),
         open_files=server.get("@open_files_limit"),
-        is_traced=any(run.is_traced for run in runs),
         cold_means=str(session.environment.get("cold_means")),
         settings=frozenset(given.items()),
     )
@@ -266,7 +260,7 @@ def session_cells(name: str, session: Session) -> dict[Cell, SessionCell]:
         return found
     for (version, variant), runs in measured_runs_by_cell(session).items():
         sample = sample_of(session, runs, session.metric_of(variant))
-        design = cell_design(session, version, variant, runs)
+        design = cell_design(session, version, variant)
         if design is not None and sample.mean is not None:
             found[version, variant] = SessionCell(name, session.started_at, design, len(sample.values), sample.mean)
     return found

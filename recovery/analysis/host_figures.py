@@ -15,11 +15,11 @@ from recovery.analysis.summary import Cell, mean, measured_runs_by_cell, metric_
 from recovery.metrics import metric
 from recovery.model import Cache, Run, Session, stored_number
 
-# --- The host's speed, which newer sessions measure before each block and older ones once
+# --- The host's speed
 
 READS, READS_16, CPU_LOOP, STEAL = "host_reads_per_s", "host_reads_16_per_s", "host_cpu_loop_s", "host_steal_share"
 _PROBES = {READS: "probe_4k_1_iops", READS_16: "probe_4k_16_iops"}
-"""The facts about the host that older sessions have in place of the metrics."""
+"""The facts about the host, measured once, that stand in for the metrics where no block was measured."""
 _CHANGED = {READS: 1.5, READS_16: 2.0, CPU_LOOP: 1.5}
 """Ratio of the largest to the smallest value above which the host itself changed. On a quiet host it was up to 1.3, for
 reads by 16 threads up to 1.6 (20 sessions of three blocks)."""

@@ -15,8 +15,8 @@ HOLDS, OPENS_ONLY, FAILS, NOT_TESTED = "holds", "opened, not read", "does not ho
 
 
 def traced_runs(session: Session) -> dict[Cell, tuple[Run, ...]]:
-    """Returns the runs of each cell whose opened files were recorded, in the order of the report: its extra run, or in
-    sessions of older versions the runs that count. Cells without such a run are left out."""
+    """Returns the runs of each cell whose opened files were recorded, in the order of the report. Cells without such a
+    run are left out."""
     found: dict[Cell, tuple[Run, ...]] = {}
     for cell, runs in runs_by_cell(session).items():
         traced = [run for run in runs if run.verdict.as_asked and run.is_traced]

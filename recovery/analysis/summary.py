@@ -55,7 +55,7 @@ def per_table(run: Run, name: str) -> float | None:
 def own_read_requests(session: Session, runs: Iterable[Run], *, for_each_table: bool = False) -> float | None:
     """Returns the mean of the server's read requests, from the runs in which others read little from the device.
 
-    Older sessions stored what the device counted for all processes, unless reads were limited."""
+    The counter may be that of the device, for all processes, unless reads were limited."""
     are_limited = bool(session.design.limits.read_iops or session.design.limits.read_bps)
     own = [
         run

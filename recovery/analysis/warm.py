@@ -2,7 +2,7 @@
 
 A start that reads as much as the cold ones did is not warm, even if a third start would not read less. The proof is the
 content of the page cache before the start, together with the bytes it read: less than half of what the cold ones read.
-If that content is not known, as in sessions of older tools, the bytes alone decide, by the same limit.
+If that content is not known, the bytes alone decide, by the same limit.
 """
 
 from __future__ import annotations

@@ -414,7 +414,7 @@ def _available_client_cpus(session: Session, runs: Sequence[Run]) -> float | Non
     if metric(session.metric).unit != "/s":
         return None
     cell = session.values_of(runs[0].variant)
-    threads = stored_number(cell.get("threads")) or session.design.threads
+    threads = stored_number(cell.get("threads"))
     return min((cpus for cpus in (threads, session.design.client_cpus) if cpus), default=None)
 
 
@@ -612,11 +612,6 @@ def _late_s(run: Run) -> float | None:
         return None
     late_s = load_s - run.host_activity.seconds
     return late_s if late_s > min(_MAX_LATE_S, _MAX_LATE_SHARE * load_s) else None
-
-
-def _busy_tool_hint(session: Session, _: Runs) -> Mapping[str, object]:
-    traced = "its starts were traced; measure again, since TRACE= takes a run of its own now"
-    return {"hint": traced if session.has_traced_times else "measure again"}
 
 
 def late_log(session: Session, runs: Runs) -> Mapping[str, object] | None:
@@ -961,9 +956,9 @@ CHECKS: tuple[Check, ...] = (
         "{largest:,.0f} MB{of}, in {runs}: the cost of writing with a full log was not measured.",
         "Measure longer (SECONDS=), after a longer warm-up (WARMUP=), or with a smaller log: "
         "SET=innodb_redo_log_capacity=128M, which is translated for older servers."),
-    Check("busy-client", in_runs(_cpu_share(lambda activity: activity.tool_cpu_s), _TOOL_BUSY_CPUS, _busy_tool_hint),
+    Check("busy-client", in_runs(_cpu_share(lambda activity: activity.tool_cpu_s), _TOOL_BUSY_CPUS),
         "This tool used more than half a CPU during {runs}.",
-        "It may have slowed the server down: {hint}."),
+        "It may have slowed the server down: measure again."),
     Check("late-measurement", in_runs(_late_s, 0.0),
         "This tool began to measure up to {largest:.1f} s late in the load: {runs}.",
         "The host gave it no CPU time, or the server did not answer. What the clients counted covers the whole load, "
@@ -1024,7 +1019,7 @@ def doubts_by_cell(session: Session) -> dict[Cell, tuple[str, ...]]:
 
 
 def not_checked(session: Session) -> str | None:
-    """Returns what could not be checked because the session does not contain it, as text. Older sessions do not."""
+    """Returns what could not be checked because the session does not contain it, as text."""
     if any(run.host_activity is not None for run in session.runs) or not session.runs:
         return None
     return "other activity on the host was not recorded"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from recovery.analysis.compare import Comparison, Pair, are_partly_traced, compare, incomplete_reason, judge_pairs
+from recovery.analysis.compare import Comparison, Pair, compare, incomplete_reason, judge_pairs
 from recovery.analysis.statistics import MIN_SESSIONS
 from recovery.cli.completion import complete_session
 from recovery.cli.options import table_option
@@ -53,11 +53,6 @@ def compare_command(
     others = other_sessions(results, (*one, *other), without=(*folders[0], *folders[1]))
     found = compare(one, other, others.cells)
     compared = [pair for pair in found.pairs if pair.is_known]
-    if found.pairs and not compared and are_partly_traced((*one, *other)):
-        raise UsageError(
-            f"{first} and {second} are not comparable: all starts of only one were traced, and so longer",
-            "measure it again: since then TRACE=1 takes a run of its own",
-        )
     if not compared:
         raise UsageError(
             f"{first} and {second} have nothing in common: {_contents_text(one[0])}; {_contents_text(other[0])}",

@@ -148,7 +148,7 @@ class Option:
         """Returns the value of the field as it is stored with a session."""
         if isinstance(value, tuple):
             texts = self.text(value) if self.text else tuple(map(str, value))
-            # Paths of servers may have blanks, and older versions stored them without quotes.
+            # Paths of servers may have blanks, and are split before the next name.
             join = " ".join if self.kind is Kind.OWN_SERVER else shlex.join
             return (texts if isinstance(texts, str) else join(texts)) or None
         return str(value) if isinstance(value, Path | str) else value

@@ -190,7 +190,7 @@ def _workloads(hosts: Sequence[Host]) -> tuple[Workload, ...]:
     for host in hosts:
         for session in filter(is_compared, host.sessions):
             settings = frozenset(compared_settings(session).items())
-            key = (session.experiment, session.metric, session.has_traced_times, settings)
+            key = (session.experiment, session.metric, settings)
             groups.setdefault(key, []).append((host.name, session))
     firsts = [sessions[0][1] for sessions in groups.values()]
     return tuple(
@@ -203,8 +203,6 @@ def _workload_name(session: Session, among: Iterable[Session]) -> str:
     """Returns the name of the command, with the settings in which it differs from others of this command."""
     others = [other for other in among if other is not session and other.experiment == session.experiment]
     found = {difference.what: difference.one for other in others for difference in differing_settings(session, other)}
-    if any(other.has_traced_times != session.has_traced_times for other in others):
-        found["starts"] = "traced" if session.has_traced_times else "not traced"
     return ", ".join((session.experiment, *(f"{what} {value}" for what, value in found.items())))
 
 
@@ -329,8 +327,6 @@ def _unlike(hosts: Sequence[Host], workloads: Sequence[Workload]) -> Iterator[tu
 def _settings_text(first: Session, other: Session) -> str:
     found = differing_settings(first, other)
     texts = [f"{difference.what} {difference.other}, not {difference.one}" for difference in found]
-    if first.has_traced_times != other.has_traced_times:
-        return "the starts of only one were traced, and so longer."
     return f"other settings ({'; '.join(texts)})." if texts else "another metric."
 
 

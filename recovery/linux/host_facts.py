@@ -195,7 +195,7 @@ _OF_HOST_ID = ("cpu_model", "memory_bytes", "kernel", "filesystem", "read_ahead_
 kernel reserves slightly more or less of it at each boot."""
 _HOST_ID_CHARS = 12
 _HOST_ID_PREFIX = "2-"
-"""Tells these ids from those of older versions, which had the kernel's name of the disk in place of its identity."""
+"""Stands for the facts that an id is made of: ids of other facts begin with another number."""
 _FSID_OF_UUID = frozenset({"ext2", "ext3", "ext4", "btrfs"})
 """Filesystems whose id is made of their UUID. That of others may be made of the number of the device."""
 

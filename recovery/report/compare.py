@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from recovery.analysis.basis import is_same_host
-from recovery.analysis.compare import Comparison, Pair, Side, are_partly_traced
+from recovery.analysis.compare import Comparison, Pair, Side
 from recovery.analysis.host_figures import waiting_cells
 from recovery.analysis.statistics import MIN_SESSIONS
 from recovery.analysis.summary import Summary
@@ -32,7 +31,6 @@ def comparison_answer(
     if len(found.pairs) > _MAX_SENTENCES:
         lines.append(f"and {len(found.pairs) - _MAX_SENTENCES} more in the table.")
     lines += _lacking_sessions(found.pairs)
-    lines += _left_out(sides, names)
     lines += _hosts(sides)
     checksums = []
     for word, side, called in zip(("first", "second"), sides, names, strict=True):
@@ -43,30 +41,15 @@ def comparison_answer(
     return lines
 
 
-def _left_out(sides: tuple[Side, Side], names: tuple[Sequence[str], Sequence[str]]) -> Iterator[str]:
-    """Yields whose runs are left out because they were traced."""
-    if are_partly_traced(session for side in sides for session in side):
-        named = zip((*names[0], *names[1]), (*sides[0], *sides[1]), strict=True)
-        traced = ", ".join(name for name, session in named if session.has_traced_times)
-        yield f"Traced runs are left out, because tracing made them longer: {traced}."
-
-
 def _hosts(sides: tuple[Side, Side]) -> Iterator[str]:
     """Yields that the sides are of different hosts, or that this is not known."""
     first, second = ({session.host_id for session in side} for side in sides)
     if {None} in (first, second) and first != second:
         yield (
-            "Whether the sides are of one host is not known: an older version of the tool measured one of them, and "
-            "recorded no host. So nothing is claimed."
+            "Whether the sides are of one host is not known, because one of them has no id of its host. So nothing is "
+            "claimed."
         )
-    elif None in first | second or first == second:
-        return
-    elif any(is_same_host(one, other) is None for one in first for other in second):
-        yield (
-            "Whether the sides are of one host is not known: an older version of the tool measured one of them, whose "
-            "id of a host was made in another way. So nothing is claimed."
-        )
-    else:
+    elif None not in first | second and first != second:
         yield (
             "The sides are of different hosts, so nothing is claimed: a difference may be one of the hosts, not of the "
             "servers."

@@ -117,7 +117,7 @@ def _notes(session: Session, shown: tuple[str, ...]) -> tuple[str, ...]:
 
 def _repeat_note(session: Session) -> Iterator[str]:
     """Yields a note with commands that repeat failed runs. The number of the repetition determines the random choices,
-    so that they are the same again; runs of older tool versions cannot be repeated that way."""
+    so that they are the same again."""
     failed = [run for run in session.runs if run.verdict is Verdict.FAILED and _KILL_TIME in run.metrics]
     cases = dict.fromkeys((session.value_of(run.variant, QUESTION_AXIS), run.repeat) for run in failed)
     commands = [_repeat_command(session, moment, repeat) for moment, repeat in cases]

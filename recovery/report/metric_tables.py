@@ -357,8 +357,6 @@ def _summary_notes(session: Session) -> Iterator[str]:
     else:
         yield f"+-: half of the 95 % interval {scope(session)}, by Student's t, from {MIN_RUNS} runs on{zero}."
     yield from _first_read_note(session)
-    if session.has_traced_times:
-        yield "Traced: each open and read of a table's file was recorded, which makes starts longer, warm ones most."
     if session.has_caches:
         from recovery.report.startup_tables import warm_notes
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from recovery.analysis.basis import is_older_id
 from recovery.analysis.combined import CombinedSession
 from recovery.analysis.compare import differences, lacking_runs
 from recovery.analysis.summary import is_compared, measured_runs_by_cell, sample_of
@@ -42,7 +41,6 @@ def _sessions_table(session: CombinedSession) -> Table:
         )
         for number, part in enumerate(session.parts, 1)
     )
-    forms = {is_older_id(part.session.host_id) for part in session.parts if part.session.host_id is not None}
     return Table(
         "Sessions",
         ("#", "session", "started", "host", "runs"),
@@ -51,7 +49,6 @@ def _sessions_table(session: CombinedSession) -> Table:
         notes=(
             "host: an id of the host and its storage; runs: those that count, of these and those that failed, were "
             "void or are missing.",
-            *(("Ids of two forms do not tell whether hosts are the same.",) if len(forms) > 1 else ()),
         ),
         keys=2,
     )

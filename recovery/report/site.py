@@ -37,7 +37,7 @@ _HEAD_BYTES = 4096
 _CSV_BEGIN = b"session,server,cache,tables,"
 """Of the data as CSV, which has no generator."""
 _MAX_NAME_BYTES = 200
-_REPLACED_HINT = "name another folder with --out, or remove the file, such as one of an earlier version of this tool"
+_REPLACED_HINT = "name another folder with --out, or remove the file"
 _MAX_RUNS = 2_000
 """Of more, a page has over 30 MB, which browsers do not show."""
 

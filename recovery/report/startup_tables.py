@@ -179,8 +179,7 @@ def _floor_row(one: FloorComparison) -> tuple[str, ...]:
 
 
 def phase_table(session: Session) -> Table | None:
-    """Returns the table of mean seconds in each phase, or None if no run has phases, as in sessions of older tool
-    versions."""
+    """Returns the table of mean seconds in each phase, or None if no run has phases."""
     found = [
         (cell, starts)
         for cell, runs in measured_runs_by_cell(session).items()
@@ -587,7 +586,6 @@ def touched_table(session: Session) -> Table | None:
     if not rows:
         return None
     means = sorted({run.opened_files.traced_by for runs in rows.values() for run in runs if run.opened_files.traced_by})
-    slower = "which made every start of this session slower" if session.has_traced_times else "in an extra run of each"
     return Table(
         title="Tables' files that the start opened and read",
         headers=_HEADERS,
@@ -599,7 +597,7 @@ def touched_table(session: Session) -> Table | None:
             "modified.",
             "requests and bytes: reads for the server, per table of the schema; cache: growth of the page cache; in "
             "data: growth of the cached part of the data directory, if it was proved to be empty before.",
-            f"Traced by {' and '.join(means)}, {slower}.",
+            f"Traced by {' and '.join(means)}.",
         ),
         keys=2,
     )

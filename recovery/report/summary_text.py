@@ -480,8 +480,7 @@ def _mean_of_runs(session: Session, measured: Sequence[Summary], interval: str) 
     session`. Over several sessions it is `geometric mean (95 % interval) over 5 sessions of 3 days`."""
     counts = {summary.count for summary in measured}
     many = f"{min(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
-    traced = "traced " if session.has_traced_times else ""
-    runs = f" of {many} {traced}run{'' if many == '1' else 's'}"
+    runs = f" of {many} run{'' if many == '1' else 's'}"
     has_interval = any(summary.interval is not None for summary in measured)
     what = f"mean{runs}"
     if is_over_sessions(session):
@@ -736,8 +735,7 @@ def _growth_answers(context: _Context, curves: Sequence[Curve]) -> Iterator[str]
 def _growth(session: Session, curve: Curve) -> str:
     tables, runs = curve.points[-1]
     largest = summary_of(curve.version, curve.variant, STARTUP_METRIC, runs, sample_of(session, runs, STARTUP_METRIC))
-    traced = ", traced" if session.has_traced_times else ""
-    text = f"{curve.version} needs {_time(session, largest)} with {tables:,} tables{traced}"
+    text = f"{curve.version} needs {_time(session, largest)} with {tables:,} tables"
     found, requested = curve.fit, session.design.predict
     if found is None:
         return f"{text}; {LINE_NEEDS}."

@@ -15,7 +15,7 @@ from recovery.builds.resolve import Sources, parse_release, parse_version_option
 from recovery.errors import HostUnfitError, UsageError
 from recovery.linux.procfs import memory_bytes
 from recovery.linux.storage import MAX_USED_SHARE, NO_SPACE, SPACE_HINT, DiskSpace, free_space
-from recovery.model import Build, ExtraRun, Version
+from recovery.model import Build, Version
 from recovery.mysqld.datadir import DataDirInfo, DataDirs, folders_with_copy
 from recovery.mysqld.options import base_name, datadir_settings, merge
 from recovery.session.engine import LOCAL
@@ -132,7 +132,7 @@ def plan_session(
         alternating=alternating,
         extras=request.method.extras,
         first=request.experiment_options.first_run,
-        first_reads=_first_reads(datadirs, resumed),
+        first_reads={datadir.spec for datadir in datadirs if needs_first_read(datadir.schema)},
         seed=request.experiment_options.seed,
     )
     return Plan(
@@ -149,13 +149,6 @@ def plan_session(
         done=resumed.store.session.done if resumed else frozenset(),
         built=frozenset(resumed.planned.built if resumed else ()),
     )
-
-
-def _first_reads(datadirs: Sequence[PlannedDatadir], resumed: ResumedSession | None) -> set[DatadirSpec]:
-    """Returns the data directories that get a first read. A session has none if an older version began it without."""
-    if resumed is not None and all(trial.extra != ExtraRun.FIRST_READ for trial in resumed.planned.trials):
-        return set()
-    return {datadir.spec for datadir in datadirs if needs_first_read(datadir.schema)}
 
 
 def _can_alternate(request: Request, datadirs: Sequence[PlannedDatadir], room: DiskSpace) -> bool:

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import recovery
-from recovery.analysis.basis import is_same_host
 from recovery.analysis.compare import words
 from recovery.analysis.history import Role, role_of
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
@@ -59,16 +58,16 @@ class Unfinished:
     def plan(self, purpose: str = "resumed") -> StoredPlan:
         """Returns the stored plan.
 
-        Raises UsageError if an older version of the tool began the session, which stored no plan, or if another user
-        may have written the plan: then the session cannot be `resumed`, or whatever the purpose is."""
+        Raises UsageError if there is none, or if another user may have written the plan: then the session cannot be
+        `resumed`, or whatever the purpose is."""
         path = self.folder / PLAN_FILE
         # The plan names the server to run, so it must be trusted.
         if why := why_not_trusted(path) or why_not_trusted(self.folder / REPORT_FILE):
             raise UsageError(f"{self.folder} cannot be {purpose}: {why}", "check who may write there, or measure again")
         if not path.is_file():
             raise UsageError(
-                f"{self.folder.name} cannot be {purpose}: the tool that began it stored no plan",
-                "measure again; its runs stay stored",
+                f"{self.folder.name} cannot be {purpose}: it has no {PLAN_FILE}",
+                "restore the file, or measure again; its runs stay stored",
             )
         return read_stored(path, PLAN_ADAPTER)
 
@@ -229,7 +228,6 @@ def check_same_measurement(first: Unfinished, now: Session, planned: StoredPlan)
     """Raises HostUnfitError if a new session would not repeat this one: its servers, settings, data directories or host
     differ."""
     found = [
-        *((_TRACED,) if first.session.has_traced_times else ()),
         *differences(first.plan("repeated"), planned, same_order=False),
         *_setting_differences(first.session, now, roles=(Role.DESIGN, Role.SERVER)),
         *_host_differences(first.session, now),
@@ -241,14 +239,10 @@ def check_same_measurement(first: Unfinished, now: Session, planned: StoredPlan)
         )
 
 
-_TRACED = "its starts were traced, which made them longer, and TRACE=1 takes a run of its own now"
-
-
 def _setting_differences(before: Session, now: Session, *, roles: Collection[Role] = tuple(Role)) -> Iterator[str]:
     """Yields the settings of these roles that differ.
 
-    A setting that is None on one side is no difference: an older tool did not have it, or it was dropped during the
-    session."""
+    A setting that is None on one side is no difference: it was dropped during the session."""
     for name, value in before.settings.items():
         other = now.settings.get(name)
         if role_of(name) in roles and value is not None and other is not None and value != other:
@@ -263,11 +257,8 @@ def _host_differences(before: Session, now: Session) -> Iterator[str]:
 
 
 def _same(name: str, before: Facts, now: Facts) -> bool:
-    """Returns whether a fact is the same, or not known of one. A host's id of an older version tells nothing: the other
-    facts have to be the same."""
+    """Returns whether a fact is the same, or not known of one."""
     was, is_now = before[name], now.get(name)
-    if name == "host_id" and isinstance(was, str) and isinstance(is_now, str):
-        return is_same_host(was, is_now) is not False
     if was is None or is_now is None:
         return name not in _NONE_IS_VALUE or was is is_now
     if name == "memory_bytes" and isinstance(was, int) and isinstance(is_now, int):

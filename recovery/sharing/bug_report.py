@@ -330,8 +330,6 @@ def _stack_section(chain: CallChain, run: Run) -> Section:
 def _limits(session: Session, finding: Finding, slow: Summary | None) -> Iterator[str]:
     """Yields how exact the figures are, and the warnings: first those that doubt what the report is about."""
     parts = [f"means with 95 % intervals {scope(session)}, by Student's t, from 3 runs on"]
-    if session.has_traced_times:
-        parts.append("opens and reads were traced, which makes starts longer")
     if (machine := session.environment.get("virtualisation")) is not None:
         parts.append(f"virtual machine ({machine})")
     text = "; ".join(parts)

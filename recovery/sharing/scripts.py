@@ -73,7 +73,7 @@ def sql_scripts(session: Session) -> dict[str, str]:
 
 
 def _session_schema(session: Session) -> Schema:
-    """Returns the schema that the settings describe, with defaults for settings that older versions did not store.
+    """Returns the schema that the settings describe, with defaults for settings that are not stored.
 
     Raises UsageError if they are invalid. A template of the user's own is left out."""
     try:

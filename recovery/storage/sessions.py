@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePath
 
-from recovery.analysis.stacks import Folded, hottest_functions, parse_folded
+from recovery.analysis.stacks import Folded, parse_folded
 from recovery.analysis.warm import rename_second_starts
 from recovery.errors import HostUnfitError, RecoveryError, UsageError, did_you_mean
 from recovery.linux import locks
@@ -42,7 +42,7 @@ def load_session(folder: Path) -> Session:
     lock = folder / LOCK_FILE
     if session.status == Status.RUNNING and lock.exists() and locks.lock_holder(lock) is None:
         session = replace(session, status=Status.ABORTED.value, notes=(*session.notes, _KILLED_NOTE))
-    return rename_second_starts(replace(session, runs=tuple(_with_hottest(folder, run) for run in session.runs)))
+    return rename_second_starts(session)
 
 
 def read_session(folder: Path) -> Session:
@@ -83,12 +83,6 @@ def still_running_error(folder: Path) -> HostUnfitError:
         f"the session {folder.name} is still running: {who}",
         "wait until it ends; `recovery status` shows its progress",
     )
-
-
-def _with_hottest(folder: Path, run: Run) -> Run:
-    """Returns the run with its hottest functions. Older tool versions stored only the stacks."""
-    folded = None if run.stacks.hottest else load_stacks(folder, run)
-    return run if folded is None else replace(run, stacks=replace(run.stacks, hottest=hottest_functions(folded)))
 
 
 def load_stacks(folder: Path, run: Run) -> Folded | None:

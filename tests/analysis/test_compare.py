@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from at_work import interference, metadata
-from runs import plain_variants, variants_with, with_axis_values, with_parts
+from runs import plain_variants, variants_with, with_axis_values
 
 from recovery.analysis.compare import (
     Difference,
@@ -453,17 +453,6 @@ def test_without_arguments_the_two_newest_finished_sessions_are_compared(
     assert "second: 20260103T000000Z-x" in said
 
 
-def with_traced(made: Session, *numbers: int) -> Session:
-    """As older versions traced the starts that count; since then they are not observed, whatever TRACE= says."""
-    runs = (with_parts(run, tablespaces_opened=9) if run.number in numbers else run for run in made.runs)
-    return replace(made, runs=tuple(runs))
-
-
-def stored_traced(folder: Path, name: str, times: tuple[float, ...], *numbers: int, version: str = "8.0.31") -> Path:
-    runs = with_traced(session({version: times}), *numbers).runs
-    return stored_in(folder, name, {version: times}, runs=runs)
-
-
 def test_the_two_newest_are_those_that_started_last_whatever_their_folders_are_called(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -478,58 +467,11 @@ def test_the_two_newest_are_those_that_started_last_whatever_their_folders_are_c
     assert find_session(tmp_path, None).name == "damaged", "the newest of all, without a link to it"
 
 
-EACH = (1, 2, 3, 4, 5)
-
-
-def test_a_session_whose_starts_were_all_traced_is_compared_only_with_its_like(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    one, traced = stored_traced(tmp_path, "a", STEADY), stored_traced(tmp_path, "c", STEADY, *EACH)
-    assert run(["compare", str(one), str(traced)]) == 2
-    assert "not comparable: all starts of only one were traced, and so longer" in capsys.readouterr().err
-    assert run(["compare", str(traced), str(stored_traced(tmp_path, "d", STEADY, *EACH))]) == 0
-    assert "Traced runs" not in capsys.readouterr().out
-
-
-def test_traced_starts_are_no_reason_where_nothing_could_be_compared(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    stored_in(tmp_path, "a", {"5.6.24": STEADY, "5.7.22": STEADY})
-    stored_traced(tmp_path, "b", STEADY, *EACH)
-    assert run(["compare", "a", "b", "--results", str(tmp_path)]) == 2
-    said = capsys.readouterr().err
-    assert "nothing in common" in said
-    assert "traced" not in said
-
-
-def test_traced_runs_are_left_out_beside_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of a session some of whose starts were traced, and a whole session beside others of its side."""
-    stored_traced(tmp_path, "a", STEADY)
-    stored_traced(tmp_path, "partly", (15.0, 15.0, 15.0, 99.0, 99.0), 4, 5)
-    stored_traced(tmp_path, "traced", (99.0,) * 5, *EACH)
-    assert run(["compare", "a", "partly,traced", "--results", str(tmp_path), "--json"]) == 0
-    (pair,) = json.loads(capsys.readouterr().out)["pairs"]
-    assert (pair["other"]["count"], pair["claim_sessions"]) == (3, [1, 1])
-    assert pair["ratio"] == pytest.approx(1.5, rel=0.01)
-    assert run(["compare", "a", "partly,traced", "--results", str(tmp_path)]) == 0
-    assert "Traced runs are left out, because tracing made them longer: partly, traced." in capsys.readouterr().out
-
-
-def test_a_traced_session_is_no_day_and_no_earlier_session_of_a_claim() -> None:
-    """Its runs are left out, so its day does not show how much days differ."""
-    days = ("2026-11-01T10:00:00+00:00", "2026-11-01T12:00:00+00:00", "2026-11-01T14:00:00+00:00")
-    first = [replace(one, started_at=day) for one, day in zip(sessions_of(*ALIKE), days, strict=True)]
-    (second,) = sessions_of(1.5, started_at="2026-11-02T10:00:00+00:00")
-    (other_day,) = sessions_of(1.0, started_at="2026-11-02T08:00:00+00:00")
-    for beside, confounded in ((other_day, ""), (with_traced(other_day, *EACH), "day")):
-        (pair,) = compare([*first, beside], [second]).pairs
-        assert pair.confounded_by == confounded
-
-
-def test_traced_and_untraced_sessions_are_not_one_measurement() -> None:
+def test_sessions_whose_starts_were_traced_are_another_measurement() -> None:
+    """As kept sessions say in a setting that no option makes."""
     one = session({"8.0.31": STEADY})
-    traced = replace(one, runs=tuple(with_parts(each, tablespaces_opened=9) for each in one.runs))
-    assert not_alike(one, traced) == "the starts of only one were traced, and so longer"
+    traced = replace(one, settings={**one.settings, "traced_starts": True})
+    assert not_alike(one, traced) == "traced starts is - and True"
     assert not_alike(traced, traced) is None
 
 
@@ -556,10 +498,12 @@ def test_a_ratio_that_changes_with_the_storage_names_it() -> None:
     assert sentence(waits, alike) == f"{same}: no claim."
 
 
-def stored_on(folder: Path, name: str, factor: float, number: int, *, server: str = "a", host: str = "a") -> None:
+def stored_on(
+    folder: Path, name: str, factor: float, number: int, *, server: str = "a", host: str | None = "a"
+) -> None:
     stored_in(
         folder, name, {"8.0.31": times_of(factor)}, servers=build("/a/mysqld", server * 4),
-        started_at=f"2026-11-{number:02}T10:00:00+00:00", environment={**ENVIRONMENT, "host_id": host * 12},
+        started_at=f"2026-11-{number:02}T10:00:00+00:00", environment={**ENVIRONMENT, "host_id": host and host * 12},
     )  # fmt: skip
 
 
@@ -611,9 +555,9 @@ def test_sides_of_different_hosts_are_named_as_such(tmp_path: Path, capsys: pyte
     stored_on(tmp_path, "third", 1.5, 12)
     assert run(["compare", "one", "third", "--results", str(tmp_path)]) == 0
     assert line not in capsys.readouterr().out
-    stored_on(tmp_path, "newer", 1.5, 13, host="2-")
-    assert run(["compare", "one", "newer", "--results", str(tmp_path)]) == 0
+    stored_on(tmp_path, "unknown", 1.5, 13, host=None)
+    assert run(["compare", "one", "unknown", "--results", str(tmp_path)]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert line not in said
-    assert "Whether the sides are of one host is not known: an older version of the tool measured one of them" in said
+    assert "Whether the sides are of one host is not known, because one of them has no id of its host" in said
     assert "host id" not in said

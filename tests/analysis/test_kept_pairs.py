@@ -17,7 +17,7 @@ from recovery.analysis.compare import compare
 from recovery.analysis.contrasts import compare_means
 from recovery.analysis.history import CellDesign, SessionCell, session_cells
 from recovery.analysis.summary import main_values
-from recovery.model import STARTUP_METRIC, OpenedFiles, Session
+from recovery.model import STARTUP_METRIC, Session
 from recovery.storage.sessions import load_session
 
 
@@ -51,7 +51,7 @@ def cells_of(name: str, session: Session) -> Iterator[Kept]:
 
 
 def of_one_design(session: Session) -> Session:
-    """As it is, on a host of no known id: older sessions have none."""
+    """As it is, on a host of no known id: most kept sessions have none."""
     return on_host(session, "unknown")
 
 
@@ -59,16 +59,20 @@ def of_one_design_and_kernel(session: Session) -> Session:
     return on_host(session, session.environment["kernel"])
 
 
+_NOT_OF_SETTING = ("engine", "inserts", "traced_starts")
+
+
 def of_one_setting(session: Session) -> Session:
     """Without what a design has beside the server, its tables and its options: the experiment, whether it was traced
     and in a container, which build of the version. The read-ahead of the device is a setting."""
-    kept = {name: value for name, value in session.settings.items() if name not in ("engine", "inserts")}
+    kept = {
+        name: value for name, value in session.settings.items() if name not in ("engine", "inserts", "traced_starts")
+    }
     return replace(
         on_host(session, session.environment["read_ahead_kb"]),
         experiment="starts" if session.metric == STARTUP_METRIC else session.experiment,
         settings=kept,
         servers={name: without_build(facts) for name, facts in session.servers.items()},
-        runs=tuple(replace(run, opened_files=OpenedFiles()) for run in session.runs),
     )
 
 

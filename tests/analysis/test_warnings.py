@@ -253,10 +253,7 @@ def test_a_cache_below_this_machine() -> None:
         ({}, {"root": "yes"}, "", "Run as root"),
         ({"no_drop_caches": True}, {}, "leave it out", "root"),
         ({"no_drop_caches": True, "unprivileged": True}, {}, "--unprivileged", "--no-drop-caches"),
-        ({"no_drop_caches": True, "no_root_steps": "all"}, {}, "--unprivileged", "--no-drop-caches"),
-        ({"no_drop_caches": True, "no_root_steps": "drop-caches,fanotify"}, {}, "--unprivileged", "--no-drop-caches"),
         ({"no_drop_caches": True, "unprivileged": False}, {}, "--no-drop-caches", "--unprivileged"),
-        ({"no_drop_caches": True, "no_root_steps": "drop-caches"}, {}, "--no-drop-caches", "--unprivileged"),
     ],
 )
 def test_inodes_stay_warm_without_root_and_the_hint_names_the_cause(
@@ -265,13 +262,6 @@ def test_inodes_stay_warm_without_root_and_the_hint_names_the_cause(
     found = one(replace(session(with_all(means="fadvise"), **settings), environment=environment), "inodes-were-warm")
     assert words in found.hint
     assert absent not in found.hint
-
-
-@pytest.mark.parametrize("traced", [True, False])
-def test_the_hint_of_a_busy_tool_names_the_trace_of_older_versions(traced: bool) -> None:
-    activity = HostActivity(seconds=10.0, tool_cpu_s=8.0)
-    busy = with_run(0, host_activity=activity, tablespaces_opened=1000 if traced else None)
-    assert ("its starts were traced" in one(session(busy, trace=True), "busy-client").hint) is traced
 
 
 def test_a_slow_first_run_after_a_first_read_is_no_first_read() -> None:
@@ -384,6 +374,12 @@ def test_a_slow_start_is_no_warning_about_a_load() -> None:
     assert findings(started) == ()
 
 
+def with_clients(session: Session, threads: str | int | None) -> Session:
+    """The session with a number of clients in every variant."""
+    axis = {} if threads is None else {"threads": str(threads)}
+    return replace(session, variants=tuple(replace(one, values={**one.values, **axis}) for one in session.variants))
+
+
 @pytest.mark.parametrize(
     ("settings", "measures", "text"),
     [
@@ -395,7 +391,9 @@ def test_a_slow_start_is_no_warning_about_a_load() -> None:
     ],
 )
 def test_clients_without_a_cpu_left(settings: dict[str, str | int], measures: dict[str, float], text: str) -> None:
-    session = replace(LOAD, settings={**LOAD.settings, **settings})
+    settings = {**settings}
+    session = with_clients(LOAD, settings.pop("threads", None))
+    session = replace(session, settings={**LOAD.settings, **settings})
     found = one(changed(session, measured(**measures), numbers=(1, 2, 3)), "client-was-the-bottleneck")
     assert found.about == "5.7.22 poll=off"
     assert text in found.text
@@ -403,7 +401,7 @@ def test_clients_without_a_cpu_left(settings: dict[str, str | int], measures: di
 
 def test_clients_with_an_idle_cpu_are_no_bottleneck() -> None:
     two = changed(LOAD, measured(client_cpus=1.9, server_cpus=1.0), numbers=(1, 2, 3))
-    two = replace(two, settings={**LOAD.settings, "threads": 8, "client_cpus": 2})
+    two = replace(with_clients(two, 8), settings={**LOAD.settings, "client_cpus": 2})
     assert kinds(two) == ["client-was-the-bottleneck"]
     assert kinds(replace(two, settings={**two.settings, "server_cpus": None, "client_cpus": None})) == [], (
         "the clients were not pinned, and a CPU was idle"

@@ -53,7 +53,7 @@ def times_longer(report: dict[str, Any], factor: float, **facts: object) -> dict
     """The session of another host, whose starts take so many times as long."""
     other = elsewhere(report, device_serial=f"disk {factor}", **facts)
     for measured in other["runs"]:
-        measured["startup_s"] *= factor
+        measured["metrics"]["startup_s"] *= factor
     return other
 
 
@@ -98,7 +98,9 @@ def folder(tmp_path: Path, kept_sessions: Path) -> Path:
 
 
 def seconds(report: dict[str, Any], version: str, variant: str) -> list[float]:
-    return [one["startup_s"] for one in report["runs"] if (one["version"], one["variant"]) == (version, variant)]
+    return [
+        one["metrics"]["startup_s"] for one in report["runs"] if (one["version"], one["variant"]) == (version, variant)
+    ]
 
 
 def relative_error(values: list[float]) -> float:
@@ -133,7 +135,11 @@ def test_the_figures_of_a_host_are_those_of_its_session(folder: Path, kept_sessi
     report, fleet = stored(kept_sessions), read_fleet(folder).fleet
     found = {one.host: one for one in fleet.cells if (one.summary.version, one.summary.variant) == ("5.7.22", "cold")}
     values = seconds(report, "5.7.22", "cold")
-    reads = [one["read_requests"] for one in report["runs"] if (one["version"], one["variant"]) == ("5.7.22", "cold")]
+    reads = [
+        one["metrics"]["read_requests"]
+        for one in report["runs"]
+        if (one["version"], one["variant"]) == ("5.7.22", "cold")
+    ]
     assert found["one"].summary.mean == pytest.approx(statistics.fmean(values))
     assert found["one"].summary.interval == pytest.approx(T_4 * statistics.stdev(values) / math.sqrt(5))
     assert found["one"].reads_per_table == pytest.approx(statistics.fmean(reads) / 200_000)
@@ -309,7 +315,7 @@ def test_many_hosts_have_a_short_answer(
 
 
 def test_each_damaged_or_missing_session_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    put(folder, "two", {"format": 1}, "damaged")
+    put(folder, "two", {"format": 2}, "damaged")
     damaged = {"command": "scale", "folder": "two/damaged", "state": "finished"}
     missing = {"command": "metadata", "folder": None, "state": "missing", "reason": "the host was away"}
     plan(folder, one=planned("one"), two=planned("two", damaged), three={"sessions": [missing]})
@@ -374,7 +380,7 @@ def test_the_first_ratio_is_large(folder: Path) -> None:
 def test_two_commands_have_sections_of_their_own(folder: Path, kept_sessions: Path) -> None:
     """No name is there twice, so that the page stays valid, and every table says which command it is of."""
     for host in ("one", "two"):
-        put(folder, host, stored(kept_sessions) | {"scenario": "other"}, "20261125T110000Z-other")
+        put(folder, host, stored(kept_sessions) | {"experiment": "other"}, "20261125T110000Z-other")
     report = read_fleet(folder)
     page = check_page(render_html(report))
     assert {"figures", "figures-2", "axes", "axes-2"} <= set(page.ids)

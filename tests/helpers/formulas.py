@@ -84,7 +84,7 @@ def _crash_matrix() -> Computed:
         return [run for run in runs if run["version"] == version and run["variant"].startswith(variants)]
 
     def total(metric: str, found: Iterable[Mapping[str, Any]]) -> float:
-        return float(sum(run["measures"].get(metric, 0) for run in found if run["verdict"] == "measured"))
+        return float(sum(run["metrics"].get(metric, 0) for run in found if run["verdict"] == "measured"))
 
     def back_and_lost(version: str, variant: str) -> list[float]:
         found = runs_of(version, variant)
@@ -93,7 +93,7 @@ def _crash_matrix() -> Computed:
 
     def back_and_traces(version: str) -> list[float]:
         metrics = ("half_done", "orphans", "missing", "failing")
-        back = [run["measures"] for run in runs_of(version, "definitions") if run["verdict"] == "measured"]
+        back = [run["metrics"] for run in runs_of(version, "definitions") if run["verdict"] == "measured"]
         with_any = sum(any(measures[metric] for metric in metrics) for measures in back)
         return [len(back), *(sum(measures[metric] for measures in back) for metric in metrics), with_any]
 
@@ -532,7 +532,7 @@ def _values(
 ) -> tuple[float, ...]:
     """Returns a metric of all runs that have it. Sessions, versions and variants are patterns as in a shell."""
     found = [
-        run.get("measures", run.get("metrics")).get(metric, run.get(metric))
+        run["metrics"].get(metric, run.get("opened_files", {}).get(metric))
         for session in _kept(sessions)
         for run in session["runs"]
         if fnmatchcase(run["version"], version) and fnmatchcase(run["variant"], variant)

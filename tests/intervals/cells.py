@@ -74,7 +74,6 @@ def session_cells(name: str, session: Session) -> Iterator[SessionCell]:
     for (version, variant), runs in cells.items():
         values = tuple(run.metrics[STARTUP_METRIC] for run in runs if run.metrics.get(STARTUP_METRIC))
         setting = settings[version, variant]
-        # Early sessions stored what their variants differ in only in the names.
         if len(values) < MIN_RUNS or len(values) < len(runs) or setting is None or count[setting] > 1:
             continue
         host = session.environment
@@ -88,7 +87,7 @@ def session_cells(name: str, session: Session) -> Iterator[SessionCell]:
             alternates="alternate" in str(session.settings.get("order")),
             host=str(host.get("host_id") or host.get("kernel") or "") or None,
             engine=str(session.settings.get("engine") or "local"),
-            traced=session.has_traced_times,
+            traced=bool(session.settings.get("traced_starts")),
             directory=server_of_cell(session, version, variant).get("build_s"),
             first_s=first_reads.get(version) if setting.cache == Cache.COLD else None,
             reads_1_per_s=_mean(runs, "host_reads_per_s") or stored_number(host.get("probe_4k_1_iops")),

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from recovery.analysis.basis import is_older_id
 from recovery.linux import host_facts, host_speed
 from recovery.linux.host_facts import host_id, storage_identity
 from recovery.linux.host_speed import BLOCK_EFFORT, SHORT_BLOCK_EFFORT, block_effort, measure_host_speed
@@ -59,7 +58,6 @@ def test_the_id_of_a_host_depends_on_the_machine_and_on_what_figures_depend_on(t
     found = host_id(FACTS, DISK, machine)
     assert found is not None
     assert re.fullmatch("2-[0-9a-f]{12}", found)
-    assert not is_older_id(found)
     assert host_id(FACTS | {"load_1m": 3}, DISK, machine) == found
     assert host_id(FACTS | {"device": "/dev/vdb"}, DISK, machine) == found, "a boot may change the disk's name"
     assert host_id(FACTS, ("Samsung", 2**38, "S124"), machine) != found

@@ -80,7 +80,7 @@ def test_over_sessions_a_mean_is_of_their_means() -> None:
 def test_the_answer_names_host_session_and_storage_once() -> None:
     found = answers(replace(everything(), environment=PROBED))
     assert found[0] == (
-        "Startup after SIGKILL on this host, 200,000 tables; mean of 5 traced runs +- 95 % interval in this session:"
+        "Startup after SIGKILL on this host, 200,000 tables; mean of 5 runs +- 95 % interval in this session:"
     )
     (compared,) = [line for line in found if " times faster " in line]
     assert compared.endswith("than 8.0.31, cold, on this storage (23,000 reads/s by one thread, 94,000 by 16).")

@@ -114,9 +114,7 @@ def test_runs_whose_interval_passes_zero_are_given_as_a_range() -> None:
     assert "5.7.22: cold 1.93 s (runs of 0.90 to 3.70 s)" in of(*runs)
 
 
-TITLE = "Startup after SIGKILL on this host, 200,000 tables; mean of 1 traced run in this session:\n"
-"""Of sessions of older versions, in which every start was traced."""
-PLAIN_TITLE = TITLE.replace(" traced", "")
+TITLE = "Startup after SIGKILL on this host, 200,000 tables; mean of 1 run in this session:\n"
 READS = "61.5 kB in 1.8 reads for each table"
 
 
@@ -131,15 +129,15 @@ READS = "61.5 kB in 1.8 reads for each table"
         ),
         (
             (UNTRACED, replace(COLD, number=2, verdict=Verdict.SAMPLED, extra=ExtraRun.TRACE)),
-            f"{PLAIN_TITLE}5.7.22: cold 41.0 s\nWhy 5.7.22 takes 41.0 s cold: 36.5 s validation; {READS}; "
+            f"{TITLE}5.7.22: cold 41.0 s\nWhy 5.7.22 takes 41.0 s cold: 36.5 s validation; {READS}; "
             "200,000 tablespaces opened, 100 of them modified.",
         ),
-        ((UNTRACED,), f"{PLAIN_TITLE}5.7.22: cold 41.0 s\nWhy 5.7.22 takes 41.0 s cold: 36.5 s validation; {READS}."),
+        ((UNTRACED,), f"{TITLE}5.7.22: cold 41.0 s\nWhy 5.7.22 takes 41.0 s cold: 36.5 s validation; {READS}."),
         (
             (with_parts(UNTRACED, phases=()),),
-            f"{PLAIN_TITLE}5.7.22: cold 41.0 s\nWhy 5.7.22 takes 41.0 s cold: {READS}.",
+            f"{TITLE}5.7.22: cold 41.0 s\nWhy 5.7.22 takes 41.0 s cold: {READS}.",
         ),
-        ((with_metrics(with_parts(UNTRACED, phases=()), read_bytes=None),), f"{PLAIN_TITLE}5.7.22: cold 41.0 s"),
+        ((with_metrics(with_parts(UNTRACED, phases=()), read_bytes=None),), f"{TITLE}5.7.22: cold 41.0 s"),
         ((VOID,), "5.7.22: nothing was measured (1 void run): somebody else killed it."),
         ((), "5.7.22: nothing was measured."),
     ],

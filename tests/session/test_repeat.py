@@ -129,10 +129,6 @@ def test_another_server_setting_or_host_is_refused(changed: dict[str, Any], why:
     assert "begin a new session" in caught.value.hint
 
 
-def test_a_host_with_an_id_of_an_older_version_is_judged_by_its_other_facts(tmp_path: Path) -> None:
-    check(measured(tmp_path), tmp_path, environment={"host_id": "0123456789ab"})
-
-
 @pytest.mark.parametrize("role", Role)
 def test_only_a_setting_of_the_design_is_refused(role: Role, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "SETTING_ROLES", {**history.SETTING_ROLES, "engine": role})
@@ -140,16 +136,6 @@ def test_only_a_setting_of_the_design_is_refused(role: Role, tmp_path: Path, mon
     is_refused = role in (Role.DESIGN, Role.SERVER)
     with pytest.raises(HostUnfitError, match="engine is local now, and was docker") if is_refused else nullcontext():
         check(first, tmp_path, settings={"engine": "docker"})
-
-
-def test_a_session_whose_starts_were_traced_is_refused(tmp_path: Path) -> None:
-    first = measured(tmp_path)
-    report = json.loads((first / REPORT_FILE).read_text())
-    for run in report["runs"]:
-        run["opened_files"] = {"tablespaces_opened": 9}
-    (first / REPORT_FILE).write_text(json.dumps(report))
-    with pytest.raises(HostUnfitError, match=f"{first.name} cannot be repeated: its starts were traced"):
-        check(first, tmp_path)
 
 
 def test_more_runs_are_another_measurement(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from itertools import islice
 
 from markupsafe import Markup
 
-from recovery.analysis.basis import Basis, count_days, is_older_id
+from recovery.analysis.basis import Basis, count_days
 from recovery.analysis.history import CellDesign, Setting, cell_design, setting_of, unusual_settings
 from recovery.analysis.statistics import MIN_RUNS, MIN_SESSIONS, over_sessions
 from recovery.analysis.summary import Summary, cell_words, is_compared, runs_by_cell, summarise
@@ -148,7 +148,7 @@ def site_session(name: str, link: str, session: Session) -> SiteSession:
         question=session.question,
         heading=heading(session),
         started_at=session.started_at,
-        host_id=None if session.host_id is None or is_older_id(session.host_id) else session.host_id,
+        host_id=session.host_id,
         storage=_storage(session),
         versions=session.versions,
         runs={
@@ -182,11 +182,8 @@ def session_links(session: SiteSession, questions: Mapping[str, str], *, is_publ
 def _cells(session: Session) -> Iterator[SiteCell]:
     runs, doubts = runs_by_cell(session), doubts_by_cell(session)
     settings = {
-        cell: setting_of(session, *cell) or cell_design(session, *cell, measured)
-        for cell, measured in runs.items()
-        if measured
+        cell: setting_of(session, *cell) or cell_design(session, *cell) for cell, measured in runs.items() if measured
     }
-    # Early sessions stored what their variants differ in only in the names.
     times = Counter(settings.values())
     unusual = unusual_settings(session)
     for summary in summarise(session):
