@@ -34,6 +34,7 @@ from recovery.storage.sessions import load_session
 ROOT = Path(__file__).parents[2]
 SESSION = FIXTURES / "sessions" / "three-versions"
 FORMAT_PAGE = (ROOT / "docs" / "sharing.md").read_text(encoding="utf-8").partition("## Stored format")[2]
+PROMISE = (ROOT / "docs" / "using.md").read_text(encoding="utf-8").partition("## What stays the same")[2]
 
 KEYS_OF = {
     "summaries": ("version", "variant", "name"),
@@ -228,7 +229,7 @@ def stored(folder: Path, **changes: Any) -> Path:
 
 
 def test_unknown_keys_are_ignored_and_keep_the_schema(tmp_path: Path) -> None:
-    assert "ignore keys that they do not know" in FORMAT_PAGE
+    assert "ignore keys that they do not know" in PROMISE
     runs = json.loads((SESSION / "report.json").read_bytes())["runs"]
     runs[0]["tomorrow"] = {"x": 1}
     folder = stored(tmp_path, tomorrow=[1], runs=runs)
@@ -237,7 +238,7 @@ def test_unknown_keys_are_ignored_and_keep_the_schema(tmp_path: Path) -> None:
 
 
 def test_keys_that_were_added_later_may_be_absent(tmp_path: Path) -> None:
-    assert "may be absent" in FORMAT_PAGE
+    assert "may be absent" in PROMISE
     needed = set(SCHEMA["$defs"]["Run"]["required"])
     runs = json.loads((SESSION / "report.json").read_bytes())["runs"]
     runs = [{key: value for key, value in run.items() if key in needed} for run in runs]
