@@ -1,7 +1,8 @@
 """Builds the package, as setup.cfg describes it, and before that the manual page recovery(1) from docs/commands.md and
-docs/using.md."""
+docs/using.md, and the file with the commit, which `recovery --version` prints."""
 
 import re
+import subprocess
 from collections.abc import Iterator
 from configparser import ConfigParser
 from pathlib import Path
@@ -10,6 +11,7 @@ from setuptools import setup
 
 ROOT = Path(__file__).parent
 MANUAL_PAGE = ROOT / "build" / "recovery.1"
+COMMIT = ROOT / "build" / "commit"
 
 
 def manual_page() -> str:
@@ -69,6 +71,16 @@ def _escaped(text: str) -> str:
     return rf"\&{text}" if text.startswith((".", "'")) else text
 
 
+def commit() -> str:
+    """Returns the commit of the checkout; an empty text if it is not known."""
+    command = ("git", "-C", str(ROOT), "rev-parse", "--short=10", "HEAD")
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
 MANUAL_PAGE.parent.mkdir(exist_ok=True)
+COMMIT.write_text(commit() if (ROOT / ".git").exists() else "", encoding="utf-8")
 MANUAL_PAGE.write_text(manual_page(), encoding="utf-8")
 setup()

@@ -21,6 +21,8 @@ from html_page import check_page
 from sessions import FIXTURES, left_out
 
 from recovery import __version__
+from recovery.cli.main import run
+from recovery.linux import files
 
 PIP = (sys.executable, "-m", "pip", "-q", "--disable-pip-version-check")
 LOCALLY = ("--no-index", "--no-deps")
@@ -29,12 +31,25 @@ Called = Callable[..., str]
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built by the locked build backend."""
+    """The wheel, built by the locked build backend in a repository of one commit."""
     source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("built")
     copy_checkout(source)
+    if shutil.which("git") is None:
+        left_out("git is missing (apt-get install git)")
+    by = ("-c", "user.name=somebody", "-c", "user.email=somebody@example.com", "-c", "commit.gpgsign=false")
+    for words in (("init", "-q"), ("add", "LICENSE"), (*by, "commit", "-q", "-m", "begin")):
+        subprocess.run(["git", "-C", source, *words], check=True)
     subprocess.run([*PIP, "wheel", *LOCALLY, "--no-build-isolation", "-w", built, source], check=True)
     (found,) = built.iterdir()
     return found
+
+
+@pytest.fixture(scope="module")
+def commit(wheel: Path) -> str:
+    """The commit that the wheel was built from."""
+    with ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("/share/mysql-recovery-tester/build/commit"))
+        return archive.read(name).decode()
 
 
 @pytest.fixture(scope="module")
@@ -112,14 +127,31 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     pages = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *ROOT.glob("docs/*.md")))
     assert [address for address in addresses if address not in pages] == []
     assert {"mysql", "mariadb", "innodb"} <= set(found["Keywords"].split(","))
-    assert "Operating System :: POSIX :: Linux" in found.get_all("Classifier", ())
+    kinds = found.get_all("Classifier", ())
+    assert "Operating System :: POSIX :: Linux" in kinds
+    pythons = [kind.rpartition(" ")[2] for kind in kinds if "Python :: 3." in kind]
+    assert pythons == ["3.11", "3.12", "3.13"], "those in CONTRIBUTING.md"
 
 
-def test_the_installed_command_finds_its_files(call: Called) -> None:
-    assert call("--version") == f"recovery, version {__version__}\n"
+def test_the_installed_command_finds_its_files(call: Called, commit: str) -> None:
+    assert re.fullmatch("[0-9a-f]{10}", commit)
+    assert call("--version") == f"recovery, version {__version__} (commit {commit})\n"
     assert "cold-recovery" in call("--help")
     assert "5.7.22" in call("versions"), "the catalog"
     assert call("docs", "shorten#redo").startswith("## Redo\n\nThe server reads the redo log")
     assert "create table" in call("schema", "--tables", "2"), "a template"
     assert "information_schema" in call("experiments", "--dry-run"), "what was published"
     check_page(call("report", FIXTURES / "sessions" / "three-versions", "--format", "html"))
+    assert "5.7.22 applies the redo log" in call("analyze", FIXTURES / "errorlogs" / "mysql-5.7.22-crash.err"), "a start"
+
+
+def test_a_version_without_a_known_commit_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As where git is missing, or refuses the repository of somebody else."""
+    assert files.commit_of(tmp_path) is None
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert files.commit_of(ROOT) is None
+    monkeypatch.setattr(files, "tool_commit", lambda: None)
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"recovery, version {__version__}\n"

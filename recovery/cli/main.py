@@ -78,8 +78,21 @@ _MAX_LINE_LENGTH = 2000
 _BEGIN = "Begin with `recovery doctor` and `recovery cold-recovery --tables 20k`. Options: `recovery COMMAND --help`."
 
 
+def _print_version(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if not value or context.resilient_parsing:
+        return
+    from recovery.linux.files import tool_commit
+
+    commit = tool_commit()
+    print_line(f"recovery, version {recovery.__version__}{f' (commit {commit})' if commit else ''}")
+    context.exit()
+
+
 @click.group(cls=RecoveryGroup, context_settings={"help_option_names": ["-h", "--help"]}, epilog=_BEGIN)
-@click.version_option(recovery.__version__, prog_name="recovery")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version,
+    help="Show the version, with the commit if it is known, and exit.",
+)  # fmt: skip
 def cli() -> None:
     """How long does this MySQL server take to come back after a crash, on this storage, in this version, and why?"""
 

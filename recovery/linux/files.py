@@ -14,6 +14,7 @@ import re
 import shutil
 import site
 import stat
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -557,6 +558,25 @@ def _tool_folder(name: str, holds: str) -> Path:
     raise RecoveryError(
         f"the tool's own {name} folder is missing", "reinstall the tool, or run it from a checkout of its repository"
     )
+
+
+def tool_commit() -> str | None:
+    """Returns the commit of the checkout, or of that which the wheel was built from; None if it is not known."""
+    checkout = Path(__file__).resolve().parent.parent.parent
+    if (checkout / ".git").exists():
+        return commit_of(checkout)
+    with suppress(RecoveryError, OSError):
+        return (_tool_folder("build", "commit") / "commit").read_text(encoding="utf-8").strip() or None
+    return None
+
+
+def commit_of(checkout: Path) -> str | None:
+    """Returns the commit of a checkout of git; None if git is missing or does not read it."""
+    command = ("git", "-C", str(checkout), "rev-parse", "--short=10", "HEAD")
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
 
 
 def doc_text(name: str) -> str | None:
