@@ -142,7 +142,7 @@ def test_the_installed_command_finds_its_files(call: Called, commit: str) -> Non
     assert "create table" in call("schema", "--tables", "2"), "a template"
     assert "information_schema" in call("experiments", "--dry-run"), "what was published"
     check_page(call("report", FIXTURES / "sessions" / "three-versions", "--format", "html"))
-    assert "5.7.22 applies the redo log" in call("analyze", FIXTURES / "errorlogs" / "mysql-5.7.22-crash.err"), "a start"
+    assert "5.7.22 applies the redo log" in call("analyze", FIXTURES / "errorlogs" / "mysql-5.7.22-crash.err")
 
 
 def test_a_version_without_a_known_commit_has_none(

@@ -95,7 +95,7 @@ def test_starts(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str
     first = report["runs"][0]
     assert "not shutdown normally" in first["crash_proof"]
     assert [phase["name"] for phase in first["phases"]][-1] == "first query"
-    assert (first["rows_expected"], first["rows_found"], first["tables"]) == (3, 3, 5)
+    assert (first["rows_expected"], first["rows_found"], first["tables_found"]) == (3, 3, 5)
     assert first["peak_memory_bytes"] > 1_000_000
     assert first["shutdown_s"] > 0
     assert {one["variant"]: one["count"] for one in report["summaries"]} == {"cold": 3, "warm": 3}
@@ -197,7 +197,7 @@ def test_a_load(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert run(["write-scaling", *what, *sizes, *at]) == 0
     report = stored(tmp_path)
     assert {one["verdict"] for one in report["runs"]} == {"measured"}
-    measures = report["runs"][0]["measures"]
+    measures = report["runs"][0]["metrics"]
     assert (measures["qps"], measures["tps"]) == (pytest.approx(48990, rel=0.01), pytest.approx(3062, rel=0.01))
     assert measures["shutdown_s"] > 0
     assert report["metric"] == "qps"
@@ -209,8 +209,8 @@ def test_a_crash_trial(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixt
     assert run(["crash-matrix", *what, "--tables", "3", "--runs", "1", *at]) == 0
     (one,) = stored(tmp_path)["runs"]
     assert one["verdict"] == "measured", one["reason"]
-    assert (one["measures"]["lost"], one["measures"]["kills"]) == (0, 1)
-    assert one["measures"]["acknowledged"] > 0
+    assert (one["metrics"]["lost"], one["metrics"]["kills"]) == (0, 1)
+    assert one["metrics"]["acknowledged"] > 0
     assert "5.7.22 recovered without a loss from 1 of 1 crash (2-100 %) within" in capsys.readouterr().out
 
 
@@ -298,7 +298,7 @@ def test_clients_update_rows_until_each_kill(
     monkeypatch.setattr("recovery.experiments.before_kill._MAX_BYTES", 2000)
     assert before_kill("load") == 0
     cold, warm = stored(tmp_path)["runs"]
-    assert [(one["verdict"], one["rows_found"], one["tables"]) for one in (cold, warm)] == [
+    assert [(one["verdict"], one["rows_found"], one["tables_found"]) for one in (cold, warm)] == [
         ("measured", 100, 3),
         ("measured", 100 * (2 + warm["warmups"]), 3),
     ]
@@ -732,7 +732,7 @@ def test_an_experiment_with_a_new_kind_of_task_is_one_file_and_one_line(
     printed, report = capsys.readouterr().out, stored(tmp_path)
     assert (report["metric"], report["settings"]["tables"], report["settings"]["runs"]) == ("inserts_per_s", 2, 3)
     assert {one["verdict"] for one in report["runs"]} == {"measured"}
-    assert all(one["measures"]["inserts_per_s"] > 0 for one in report["runs"])
+    assert all(one["metrics"]["inserts_per_s"] > 0 for one in report["runs"])
     (compared,) = {(one["axis"], one["variant"], one["base_variant"]) for one in report["contrasts"]}
     assert compared == ("rows", "10-rows", "5-rows")
     interval = r"[\d,.]+ to [\d,.]+"

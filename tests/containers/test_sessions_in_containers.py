@@ -70,8 +70,8 @@ def asked(data: Path, folder: Path) -> list[str]:
 
 def check_recovery(one: dict[str, Any], *, tables: int = TABLES) -> None:
     assert one["verdict"] == "measured", one["reason"]
-    assert one["exit_signal"] == "signal 9"
-    assert one["tables"] == tables
+    assert one["previous_exit"] == "signal 9"
+    assert one["tables_found"] == tables
     assert one["rows_found"] == one["rows_expected"] >= INSERTS
     assert one["read_bytes"] is not None
     assert one["engine_overhead_s"] > 0
@@ -132,8 +132,8 @@ def test_files_that_a_server_in_a_container_opens_are_traced(measured: Measured)
 def check_stacks(folder: Path, programs: set[str]) -> None:
     *_, sampled = stored(folder)["runs"]
     assert sampled["verdict"] == "sampled", sampled["reason"]
-    assert sampled["sampled_by"] in programs
-    folded = parse_folded((folder / "results" / "latest" / sampled["stacks"]).read_text())
+    assert sampled["program"] in programs
+    folded = parse_folded((folder / "results" / "latest" / sampled["file"]).read_text())
     mains = [frames for _, thread, *frames in folded if thread == "main thread"]
     assert any("main" in frame for frames in mains for frame in frames[:6]), "walked to its root"
 
@@ -160,7 +160,7 @@ def test_local_processes_take_over_where_no_engine_answers_and_give_the_same_ver
     report = stored(tmp_path)
     assert report["settings"]["engine"] == "local"
     (one,), other = report["runs"], measured.report["runs"][0]
-    for same in ("variant", "verdict", "tables"):
+    for same in ("variant", "verdict", "tables_found"):
         assert one[same] == other[same]
     assert len([one for one in data.glob(f"5.7.22-discovery-{TABLES}-*") if one.is_dir()]) == 1
 

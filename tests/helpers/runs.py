@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
+from recovery.metrics import METRICS
 from recovery.model import CACHE_AXIS, STARTUP_METRIC, TABLES_AXIS, Run, Session, VariantInfo
 
 _PARTS = [part for part in fields(Run) if is_dataclass(part.default)]
 _PART_OF = {field.name: part.name for part in _PARTS for field in fields(type(part.default))}  # type: ignore[arg-type]
 """The part of a run that has a field of this name. No two parts have fields of one name."""
+_FIELDS = {field.name: field for part in _PARTS for field in fields(type(part.default))}  # type: ignore[arg-type]
 
 
 def with_parts(run: Run, **changes: Any) -> Run:
@@ -62,51 +64,13 @@ def values_of_all(session: Session) -> dict[str, dict[str, str]]:
     return {variant.name: variant.values for variant in session.variants}
 
 
-_FLAT_METRICS = (
-    "startup_s", "first_query_s", "read_bytes", "read_requests", "cpu_s", "reads_per_s", "group_memory_bytes",
-    "peak_memory_bytes", "shutdown_s", "redo_bytes", "before_start_s", "cache_grown_bytes",
-)  # fmt: skip
-
-
 def flat_run(run: dict[str, Any]) -> dict[str, Any]:
-    """A stored run with the fields of its parts as keys of its own."""
-    parts = {
-        part.name: {field.name: field.default for field in fields(part.default)} | (run.get(part.name) or {})  # type: ignore[arg-type]
-        for part in _PARTS
-    }
-    stacks, metrics, samples = parts["stacks"], run["metrics"], run["timeline"]
-    is_start = samples is not None and not any(name.endswith("_per_s") for name in samples["columns"])
+    """A stored run with its metrics and the fields of its parts as keys of its own; None or [] for what it lacks."""
     return {
         "extra": None,
-        **{name: value for name, value in run.items() if name not in parts},
-        **{name: value for part in parts.values() for name, value in part.items()},
-        **{name: metrics.get(name) for name in _FLAT_METRICS},
-        "measures": {} if "startup_s" in metrics and "recovery_s" not in metrics else metrics,
-        "beside": list(parts["startup"]["background_phases"]),
-        "phases": list(parts["startup"]["phases"]),
-        "tables": parts["contents"]["tables_found"],
-        "resident_before_bytes": parts["cold"]["resident_bytes"],
-        "cold_means": parts["cold"]["means"],
-        "clients": (run.get("load") or {}).get("clients", {}),
-        "waits": list(parts["load"]["waits"]),
-        "exit_signal": run["previous_exit"],
-        "sampled_by": stacks["program"],
-        "samples": stacks["count"],
-        "chains": list(stacks["chains"]),
-        "hottest": list(stacks["hottest"]),
-        "stacks": stacks["file"],
-        "around": run["host_activity"],
-        "told": run["observations"],
-        "timeline": flat_start(samples) if samples and is_start else None,
-        "watched": flat_load(samples) if samples and not is_start else None,
+        **dict.fromkeys(METRICS),
+        **run["metrics"],
+        **{name: [] if field.default == () else field.default for name, field in _FIELDS.items()},
+        **{name: value for part in _PARTS for name, value in (run.get(part.name) or {}).items()},
+        **{name: value for name, value in run.items() if name not in {part.name for part in _PARTS}},
     }
-
-
-def flat_start(samples: dict[str, Any]) -> dict[str, Any]:
-    empty: dict[str, Any] = {"read_bytes": [], "read_requests": [], "cpu_s": [], "others_cpu_s": []}
-    return {"at_s": samples["at_s"], **empty, **samples["columns"]}
-
-
-def flat_load(samples: dict[str, Any]) -> dict[str, Any]:
-    series = [{"name": name, "values": values} for name, values in samples["columns"].items()]
-    return {"at_s": samples["at_s"], "series": series}

@@ -20,7 +20,7 @@ def test_a_cold_start_after_a_command_is_cold_or_void(at: list[str], tmp_path: P
     )
     assert run(["cold-recovery", "--version", "5.7.22", "--runs", "2", "--before-start", str(script), *at]) == 1
     cold, warmed = stored(tmp_path)["runs"]
-    assert (cold["verdict"], cold["resident_before_bytes"]) == ("measured", 0)
+    assert (cold["verdict"], cold["resident_bytes"]) == ("measured", 0)
     assert cold["read_bytes"] > 10_000_000
     assert cold["before_start_s"] > 0
     assert warmed["verdict"] == "void"

@@ -83,8 +83,8 @@ def check_cold_and_warm(version: str, folder: Path) -> None:
     for number, one in enumerate((cold, warm)):
         assert one["verdict"] == "measured", one["reason"]
         assert one["crash_proof"]
-        assert one["exit_signal"] == "signal 9"
-        assert one["tables"] == TABLES
+        assert one["previous_exit"] == "signal 9"
+        assert one["tables_found"] == TABLES
         assert one["rows_found"] == one["rows_expected"]
         assert one["rows_found"] >= 100 * (number + 1), "what the runs before it wrote is counted, too"
         assert 0 < one["startup_s"] <= one["first_query_s"]
@@ -98,8 +98,8 @@ def check_cold_and_warm(version: str, folder: Path) -> None:
         assert ends[-2:] == [one["startup_s"], one["first_query_s"]]
         assert one["group_memory_bytes"] is None, "nothing was limited"
         assert "ready for connections" in (folder / "results" / "latest" / one["log"]).read_text(errors="replace")
-    assert cold["cold_means"] in ("drop_caches", "fadvise")
-    assert cold["resident_before_bytes"] is None or cold["resident_before_bytes"] < 16 * 1024 * 1024
+    assert cold["means"] in ("drop_caches", "fadvise")
+    assert cold["resident_bytes"] is None or cold["resident_bytes"] < 16 * 1024 * 1024
     assert warm["warmups"] is not None
     if warm["resident_share"] is not None:
         assert warm["resident_share"] >= 0.9 * warm["resident_share_after"]
@@ -132,7 +132,7 @@ def test_a_clean_start_proves_that_nothing_was_recovered(version: str, at: list[
     for one in stored(tmp_path)["runs"]:
         assert one["verdict"] == "measured", one["reason"]
         assert one["crash_proof"] is None
-        assert one["exit_signal"] == "exit 0"
+        assert one["previous_exit"] == "exit 0"
 
 
 # --- Options

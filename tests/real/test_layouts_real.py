@@ -46,7 +46,7 @@ def described(tmp_path: Path, server: str) -> tuple[str, ...]:
 def test_a_general_tablespace_is_one_file(version: str, at: list[str], tmp_path: Path) -> None:
     (one,) = measured(tmp_path, "cold-recovery", "--version", version, "--layout", "general", *at).values()
     assert touched(one) == (1, 1, 1)
-    assert one["tables"] == TABLES
+    assert one["tables_found"] == TABLES
     assert described(tmp_path, version) == (str(TABLES), "1", "general", "1")
 
 
@@ -61,7 +61,7 @@ def test_partitioned_tables_that_grow(
 ) -> None:
     options = ["--version", FAST, "--tables", "20 40", "--layout", "partitioned"]
     runs = measured(tmp_path, "scale", *options, *at[2:])
-    assert [one["tables"] for one in runs.values()] == [20, 40]
+    assert [one["tables_found"] for one in runs.values()] == [20, 40]
     assert [one["tablespaces_opened"] for one in runs.values()] == [80, 160]
     assert "growing from 20 to 40 tables" in capsys.readouterr().err
     (left,) = (one for one in data.glob(f"{FAST}-discovery-*-partitioned-*") if one.is_dir())
@@ -91,7 +91,7 @@ def test_encrypted_tables_and_many_schemas(at: list[str], data: Path, tmp_path: 
     runs = measured(tmp_path, "cold-recovery", "--version", FAST, *variants, *at)
     assert set(runs) == {"cold-secret", "cold-many"}
     for one in runs.values():
-        assert one["tables"] == TABLES
+        assert one["tables_found"] == TABLES
         assert (one["tablespaces_opened"], one["tablespaces_modified"]) == (TABLES, INSERTS)
     assert described(tmp_path, f"{FAST} secret") == (str(TABLES), "1", "encrypted", str(TABLES))
     assert described(tmp_path, f"{FAST} many") == (str(TABLES), "4", "files", str(TABLES))

@@ -113,7 +113,7 @@ def test_a_load_until_the_kill_leaves_more_redo(
     for given in ([], ["--before-kill", "load"]):
         assert run(["cold-recovery", "--datadir", str(data), "--runs", "1", *given, *at]) == 0
         (one,) = (one for one in stored(tmp_path)["runs"] if one["extra"] is None)
-        assert (one["verdict"], one["tables"]) == ("measured", 2 * TABLES + 100)
+        assert (one["verdict"], one["tables_found"]) == ("measured", 2 * TABLES + 100)
         redo.append(one["redo_bytes"])
     assert redo[1] > 10 * redo[0]
     assert "after BEFORE_KILL." in capsys.readouterr().out
@@ -128,7 +128,7 @@ def test_the_recovery_that_is_ahead_is_timed_again_and_again(tmp_path: Path) -> 
     assert report["title"] == "Recovery of a data directory as it is"
     assert [one["verdict"] for one in report["runs"]] == ["sampled", *["measured"] * 4, "sampled", "sampled"]
     assert {one["tablespaces_modified"] for one in report["runs"] if one["extra"] == "trace"} == {2 * TABLES}
-    assert {one["tables"] for one in report["runs"]} == {2 * TABLES}
+    assert {one["tables_found"] for one in report["runs"]} == {2 * TABLES}
     assert contents(data) == before
     assert names_in(tmp_path / "results") == []
     assert not list((tmp_path / "data").glob("*/mysql")), "only the copy that is never started is kept"

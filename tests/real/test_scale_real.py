@@ -31,7 +31,7 @@ def test_a_directory_grows_to_the_next_number_of_tables(grown: str, once: Path) 
     assert "--tables '300 100'" in grown, "as it was given"
     report = stored(once)
     assert [one["variant"] for one in report["runs"]] == ["cold-100", "cold-100", "cold-300", "cold-300"]
-    assert [one["tables"] for one in report["runs"]] == [100, 100, 300, 300]
+    assert [one["tables_found"] for one in report["runs"]] == [100, 100, 300, 300]
     for one in report["runs"]:
         assert one["verdict"] == "measured", one["reason"]
         assert one["shutdown_s"] > 0

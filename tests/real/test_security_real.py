@@ -149,9 +149,9 @@ def test_an_unprivileged_session_takes_no_step_that_needs_root(at: list[str], tm
     report = stored(tmp_path)
     counted, one = report["runs"]
     assert (counted["verdict"], one["verdict"]) == ("measured", "sampled"), one["reason"]
-    assert one["cold_means"] == "fadvise"
+    assert one["means"] == "fadvise"
     assert one["traced_by"] == "inotify"
-    assert one["tables"] == TABLES
+    assert one["tables_found"] == TABLES
     assert report["settings"]["unprivileged"] is True
     assert report["settings"]["no_drop_caches"] is True
     assert "--unprivileged" in report["command"]

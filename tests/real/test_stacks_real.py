@@ -40,20 +40,20 @@ def test_stacks_by_each_program(program: str, at: list[str], tmp_path: Path) -> 
         code = run(["cold-recovery", "--version", "5.7.22", "--runs", "1", "--stacks", program, *at, *more])
         report = stored(tmp_path)
         timed, sampled = report["runs"]
-        folded = parse_folded((folder / sampled["stacks"]).read_text()) if sampled["stacks"] else {}
+        folded = parse_folded((folder / sampled["file"]).read_text()) if sampled["file"] else {}
         if any(STARTS_INNODB in frames for frames in folded):
             break
     assert any(STARTS_INNODB in frames for frames in folded), "by the symbols of a stripped server"
     assert code == 0
-    assert (timed["verdict"], timed["sampled_by"], timed["chains"]) == ("measured", None, [])
-    assert (sampled["verdict"], sampled["sampled_by"]) == ("sampled", program)
-    assert sampled["samples"] >= 1
+    assert (timed["verdict"], timed["program"], timed["chains"]) == ("measured", None, [])
+    assert (sampled["verdict"], sampled["program"]) == ("sampled", program)
+    assert sampled["count"] >= 1
     summary = report["summaries"][0]
     assert (summary["name"], summary["count"], summary["mean"]) == ("startup_s", 1, timed["startup_s"])
 
     assert {phase for phase, *_ in folded} <= {phase["name"] for phase in sampled["phases"]}
-    assert all(chain["samples"] <= chain["of"] <= sampled["samples"] for chain in sampled["chains"])
-    assert (folder / sampled["stacks"]).with_suffix(".svg").read_text().startswith("<svg")
+    assert all(chain["samples"] <= chain["of"] <= sampled["count"] for chain in sampled["chains"])
+    assert (folder / sampled["file"]).with_suffix(".svg").read_text().startswith("<svg")
     assert f"samples by {program}" in (folder / "report.txt").read_text().replace("\n", " ")
 
 
@@ -64,5 +64,5 @@ def test_a_profile_of_a_dump_shows_the_thread_of_its_connection(at: list[str], t
     dump = ["--schemas", "1", "--tables", "1000", "--question", "dump", "--runs", "1", "--profile"]
     assert run(["metadata", "--version", "5.7.22", *at, *dump]) == 0
     sampled = stored(tmp_path)["runs"][1]
-    folded = parse_folded((tmp_path / "results" / "latest" / sampled["stacks"]).read_text())
+    folded = parse_folded((tmp_path / "results" / "latest" / sampled["file"]).read_text())
     assert any("mysql_execute_command" in frames for frames in folded)
