@@ -15,7 +15,16 @@ from datetime import date
 from recovery.analysis.basis import is_same_host, time_of
 from recovery.analysis.combined import CombinedSession
 from recovery.analysis.contrasts import CellKey, Contrast, Sample, contrast_fields, contrasts
-from recovery.analysis.history import CellDesign, Role, SessionCell, given_settings, session_cells
+from recovery.analysis.history import (
+    CellDesign,
+    Role,
+    SessionCell,
+    cells_without_first_starts,
+    first_sessions_of,
+    given_settings,
+    session_cells,
+    without_first_starts,
+)
 from recovery.analysis.statistics import MIN_SESSIONS
 from recovery.analysis.summary import Cell, Summary, baseline_of, main_values, runs_by_cell, summarise
 from recovery.metrics import metric
@@ -86,6 +95,8 @@ class Pair(Contrast):
 class Comparison:
     pairs: tuple[Pair, ...]
     differences: tuple[Difference, ...]
+    without_first: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    """Places of the sessions on each side whose first start over a data directory is left out."""
 
 
 Side = Sequence[Session]
@@ -93,12 +104,21 @@ Side = Sequence[Session]
 
 
 def compare(first: Side, second: Side, others: Iterable[SessionCell] = ()) -> Comparison:
-    """Compares two sides, without traced runs if only some were traced. `others` are results of further sessions, of
-    any host and design."""
-    sides = (first, second)
+    """Compares two sides, without the first start over each data directory, which older versions counted, and without
+    traced runs if only some were traced. `others` are results of further sessions, of any host and design."""
+    others = tuple(others)
+    own = [cell for session in (*first, *second) for cell in session_cells("", session).values()]
+    began = first_sessions_of((*own, *others))
+    one, other = ([without_first_starts(session, began) for session in side] for side in (first, second))
+    without_first = _changed(first, one), _changed(second, other)
     if are_partly_traced((*first, *second)):
-        sides = tuple(map(_without_traced_runs, first)), tuple(map(_without_traced_runs, second))
-    return Comparison(tuple(_pairs(*sides, tuple(others))), differences((*first, *second)))
+        one, other = list(map(_without_traced_runs, one)), list(map(_without_traced_runs, other))
+    found = tuple(_pairs(one, other, cells_without_first_starts(others, began)))
+    return Comparison(found, differences((*first, *second)), without_first)
+
+
+def _changed(side: Side, shown: Side) -> tuple[int, ...]:
+    return tuple(place for place, session in enumerate(shown) if session is not side[place])
 
 
 def are_partly_traced(sessions: Iterable[Session]) -> bool:

@@ -32,7 +32,7 @@ def comparison_answer(
     if len(found.pairs) > _MAX_SENTENCES:
         lines.append(f"and {len(found.pairs) - _MAX_SENTENCES} more in the table.")
     lines += _lacking_sessions(found.pairs)
-    lines += _left_out(sides, names)
+    lines += _left_out(found, sides, names)
     lines += _hosts(sides)
     checksums = []
     for word, side, called in zip(("first", "second"), sides, names, strict=True):
@@ -43,8 +43,13 @@ def comparison_answer(
     return lines
 
 
-def _left_out(sides: tuple[Side, Side], names: tuple[Sequence[str], Sequence[str]]) -> Iterator[str]:
-    """Yields whose runs are left out because they were traced."""
+def _left_out(found: Comparison, sides: tuple[Side, Side], names: tuple[Sequence[str], Sequence[str]]) -> Iterator[str]:
+    """Yields whose runs are left out because they were the first over a data directory, or because they were traced."""
+    if first := [called[place] for called, places in zip(names, found.without_first, strict=True) for place in places]:
+        yield (
+            "The first cold start over each data directory is left out, which an older version counted: "
+            f"{', '.join(first)}."
+        )
     if are_partly_traced(session for side in sides for session in side):
         named = zip((*names[0], *names[1]), (*sides[0], *sides[1]), strict=True)
         traced = ", ".join(name for name, session in named if session.has_traced_times)
