@@ -227,9 +227,19 @@ def test_fewer_than_five_sessions_show_their_means_without_their_first_starts(si
     text = text_of(site / "index.html")
     assert "200,000 tables: seconds until ready" in text
     # The means of the sessions are 39.8, 48.5, 72.0 and 86.2 s, and 3.97, 5.57 and 7.70 s.
-    assert "39.5, 46.3, 67.5 and 86.2, 4 sessions" in text
-    assert "3.90, 5.57 and 7.53, 3 sessions" in text
+    assert "5.7.22 39.5, 46.3, 67.5 and 86.2 s, 4 sessions" in text
+    assert "mariadb-10.11.5 3.90, 5.57 and 7.53 s, 3 sessions" in text
+    assert "5.7.22: 39.5 to 86.2, 4 sessions" in text.replace("cold 5.7.22 ", "5.7.22: ")
     assert "0.48 +- 0.08 s, one session" in text
+
+
+def test_the_text_beside_each_bar_fits_on_a_phone(site: Path) -> None:
+    """The chart is 350 pixels wide there, and a letter 7."""
+    for path in (site / "index.html", site / "question-crash-recovery.html"):
+        bars = re.findall(r'<text x="([0-9.]+)%"[^>]*class="value"[^>]*>([^<]+)', path.read_text())
+        assert len(bars) >= 5
+        for share, text in bars:
+            assert float(share) * 3.5 + 7 * len(unescape(text)) + 10 <= 350, text
 
 
 def test_the_means_over_sessions_are_those_of_the_tables_of_results(kept_sessions: Path) -> None:

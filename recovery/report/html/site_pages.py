@@ -523,6 +523,14 @@ def mean_over_text(measured: Sequence[Measured]) -> str:
     return _mean_over_words(measured, "")
 
 
+def _chart_text(measured: Sequence[Measured]) -> str:
+    """Returns the text beside a bar. Dots show what each session has, and a phone has no room for it."""
+    if not 1 < len(measured) < MIN_SESSIONS_OF_A_MEAN:
+        return mean_over_text(measured)
+    about, means = measured[0][1].about, [cell.mean_among_sessions for _, cell in measured]
+    return f"{_figure(about, min(means))} to {_figure(about, max(means))}, {len(means)} sessions"
+
+
 def _mean_over_words(measured: Sequence[Measured], unit: str) -> str:
     about = measured[0][1].about
     mean, interval = mean_over(measured)
@@ -577,7 +585,7 @@ def over_sessions_chart(
             Row(
                 ", ".join(filter(None, (setting.server, measured[0][1].settings))),
                 {setting.cache: mean},
-                mean_over_text(measured),
+                _chart_text(measured),
                 interval=interval,
                 runs=tuple((cell.mean_among_sessions, _dot_text(session, cell)) for session, cell in measured)
                 if len(measured) > 1
