@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from recovery.analysis.basis import is_same_host
-from recovery.analysis.compare import Comparison, Pair, Side, are_partly_traced
+from recovery.analysis.compare import Comparison, HostDoubt, Pair, Side, are_partly_traced, host_doubt
 from recovery.analysis.host_figures import waiting_cells
 from recovery.analysis.statistics import MIN_SESSIONS
 from recovery.analysis.summary import Summary
@@ -33,7 +32,7 @@ def comparison_answer(
         lines.append(f"and {len(found.pairs) - _MAX_SENTENCES} more in the table.")
     lines += _lacking_sessions(found.pairs)
     lines += _left_out(found, sides, names)
-    lines += _hosts(sides)
+    lines += _hosts(found.pairs, sides)
     checksums = []
     for word, side, called in zip(("first", "second"), sides, names, strict=True):
         lines.append(f"{word}: {_side_name(called)}: {'; '.join(_servers(side[0]))}")
@@ -56,26 +55,33 @@ def _left_out(found: Comparison, sides: tuple[Side, Side], names: tuple[Sequence
         yield f"Traced runs are left out, because tracing made them longer: {traced}."
 
 
-def _hosts(sides: tuple[Side, Side]) -> Iterator[str]:
-    """Yields that the sides are of different hosts, or that this is not known."""
-    first, second = ({session.host_id for session in side} for side in sides)
-    if {None} in (first, second) and first != second:
-        yield (
-            "Whether the sides are of one host is not known: an older version of the tool measured one of them, and "
-            "recorded no host. So nothing is claimed."
-        )
-    elif None in first | second or first == second:
-        return
-    elif any(is_same_host(one, other) is None for one in first for other in second):
-        yield (
-            "Whether the sides are of one host is not known: an older version of the tool measured one of them, whose "
-            "id of a host was made in another way. So nothing is claimed."
-        )
-    else:
-        yield (
-            "The sides are of different hosts, so nothing is claimed: a difference may be one of the hosts, not of the "
-            "servers."
-        )
+_HOST_DOUBTS = {
+    HostDoubt.NOT_RECORDED: (
+        "Whether the sides are of one host is not known: an older version of the tool measured one of them, and "
+        "recorded no host. So nothing is claimed"
+    ),
+    HostDoubt.OLDER_ID: (
+        "Whether the sides are of one host is not known: an older version of the tool measured one of them, whose id "
+        "of a host was made in another way. So nothing is claimed"
+    ),
+    HostDoubt.DIFFERENT: (
+        "The sides are of different hosts, so nothing is claimed: a difference may be one of the hosts, not of the "
+        "servers"
+    ),
+}
+
+
+def _hosts(pairs: Sequence[Pair], sides: tuple[Side, Side]) -> Iterator[str]:
+    """Yields that the sides are of different hosts, or that this is not known, and of which pairs if not of all."""
+    doubts: dict[HostDoubt | None, list[str]] = {}
+    for pair in pairs:
+        results = zip(sides, (pair.one_sessions, pair.other_sessions), strict=True)
+        doubt = host_doubt([[side[one.place] for one in found if one.mean is not None] for side, found in results])
+        doubts.setdefault(doubt, []).append(f"{pair.one.version} {pair.variant}")
+    for doubt, named in doubts.items():
+        if doubt is not None:
+            which = f" ({', '.join(named)})" if len(doubts) > 1 else ""
+            yield f"{_HOST_DOUBTS[doubt]}{which}."
 
 
 def _storage(pair: Pair, sides: tuple[Side, Side]) -> str:
