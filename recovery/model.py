@@ -344,6 +344,10 @@ class Variant:
         return {CACHE_AXIS: self.cache.value, **tables, **dict(self.axes)}
 
 
+MIN_FIRST_READ_TABLES = 1000
+"""A start over fewer tables reads so little that a first read of it shows nothing."""
+
+
 class ExtraRun(StrEnum):
     """The purpose of a run in addition to those that count. It is shown, and never averaged with the others.
 

@@ -17,12 +17,13 @@ from intervals.cells import SessionCell, session_cells, with_first_sessions
 from intervals.components import between_sessions, drift, explained, within_sessions
 from intervals.coverage import QUESTIONS, SEVERAL, Coverage, Spread, coverage
 from intervals.left_out import left_out
-from intervals.over_sessions import MIN_SESSIONS_OF_A_MEAN, ratios_over_sessions
+from intervals.over_sessions import ratios_over_sessions
 from intervals.page import short_table, tables, with_tables
 from intervals.picture import picture
 from scipy import stats
 
 from recovery.analysis.history import Setting
+from recovery.analysis.statistics import MIN_SESSIONS_OF_A_MEAN
 from recovery.model import ExtraRun, Verdict
 from recovery.storage.sessions import load_session
 

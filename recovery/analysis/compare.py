@@ -11,11 +11,21 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from enum import StrEnum, auto
 
 from recovery.analysis.basis import is_same_host, time_of
 from recovery.analysis.combined import CombinedSession
 from recovery.analysis.contrasts import CellKey, Contrast, Sample, contrast_fields, contrasts
-from recovery.analysis.history import CellDesign, Role, SessionCell, given_settings, session_cells
+from recovery.analysis.history import (
+    CellDesign,
+    Role,
+    SessionCell,
+    cells_without_first_starts,
+    first_sessions_of,
+    given_settings,
+    session_cells,
+    without_first_starts,
+)
 from recovery.analysis.statistics import MIN_SESSIONS
 from recovery.analysis.summary import Cell, Summary, baseline_of, main_values, runs_by_cell, summarise
 from recovery.metrics import metric
@@ -86,6 +96,8 @@ class Pair(Contrast):
 class Comparison:
     pairs: tuple[Pair, ...]
     differences: tuple[Difference, ...]
+    without_first: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    """Places of the sessions on each side whose first start over a data directory is left out."""
 
 
 Side = Sequence[Session]
@@ -93,14 +105,28 @@ Side = Sequence[Session]
 
 
 def compare(first: Side, second: Side, others: Iterable[SessionCell] = ()) -> Comparison:
-    """Compares two sides. `others` are results of further sessions, of any host and design."""
-    return Comparison(tuple(_pairs(first, second, tuple(others))), differences((*first, *second)))
+    """Compares two sides, without the first start over each data directory, which older versions counted. `others` are
+    results of further sessions, of any host and design."""
+    others = tuple(others)
+    own = [cell for session in (*first, *second) for cell in session_cells("", session).values()]
+    began = first_sessions_of((*own, *others))
+    one, other = ([without_first_starts(session, began) for session in side] for side in (first, second))
+    found = tuple(_pairs(one, other, cells_without_first_starts(others, began)))
+    return Comparison(found, differences((*first, *second)), (_changed(first, one), _changed(second, other)))
+
+
+def _changed(side: Side, shown: Side) -> tuple[int, ...]:
+    return tuple(place for place, session in enumerate(shown) if session is not side[place])
 
 
 def differences(sessions: Sequence[Session]) -> tuple[Difference, ...]:
-    """Returns what differs between the first of these sessions and any other."""
+    """Returns what differs between the first of these sessions and any other, with all values of the others."""
     reference, *others = sessions
-    return tuple(dict.fromkeys(found for session in others for found in _differences(reference, session)))
+    values: dict[tuple[str, str], dict[str, None]] = {}
+    for session in others:
+        for found in _differences(reference, session):
+            values.setdefault((found.what, found.one), {})[found.other] = None
+    return tuple(Difference(what, one, ", ".join(found)) for (what, one), found in values.items())
 
 
 def _pairs(first: Side, second: Side, others: Sequence[SessionCell]) -> Iterator[Pair]:
@@ -164,20 +190,39 @@ def _means(found: Sequence[_SessionSummary]) -> list[float]:
     return [result.summary.mean for result in found if result.summary.mean is not None]
 
 
+class HostDoubt(StrEnum):
+    """Why the hosts of two sides are not known to have one in common."""
+
+    DIFFERENT = auto()
+    NOT_RECORDED = auto()
+    """Of one side only."""
+
+
+def host_doubt(sides: Sequence[Collection[Session]]) -> HostDoubt | None:
+    """Returns why the measured sessions of two sides are not known to be of one host. None if a host is on both, or if
+    nothing is known of either."""
+    first, second = ({session.host_id for session in side} for side in sides)
+    if not first or not second:
+        return None
+    if (None in first) != (None in second) and {None} in (first, second):
+        return HostDoubt.NOT_RECORDED
+    if None in first | second or first & second:
+        return None
+    return HostDoubt.DIFFERENT
+
+
 def _confounded_by(
     sides: Sequence[Sequence[_SessionSummary]], earlier: tuple[Sequence[EarlierSession], Sequence[EarlierSession]]
 ) -> str:
     """Returns what differs between the sides, and is the same in all sessions of the first: `host`, `day` or nothing.
     Sessions of one day are more alike than those of two: back to back they show too small a spread."""
-    hosts, days = list[set[str | None]](), list[set[date]]()
-    for side, further in zip(sides, earlier, strict=True):
-        measured = [found.session for found in side if found.summary.mean is not None]
-        hosts.append({session.host_id for session in measured})
-        starts = [session.started_at for session in measured] + [one.started_at for one in further]
-        days.append({time.date() for text in starts if (time := time_of(text)) is not None})
-    is_told_on_one_side = (None in hosts[0]) != (None in hosts[1]) and {None} in hosts
-    if is_told_on_one_side or (None not in hosts[0] | hosts[1] and not hosts[0] & hosts[1]):
+    measured = [[found.session for found in side if found.summary.mean is not None] for side in sides]
+    if host_doubt(measured) is not None:
         return "host"
+    days = list[set[date]]()
+    for side, further in zip(measured, earlier, strict=True):
+        starts = [session.started_at for session in side] + [one.started_at for one in further]
+        days.append({time.date() for text in starts if (time := time_of(text)) is not None})
     return "day" if len(days[0]) == 1 and days[1] and not days[0] & days[1] else ""
 
 
@@ -374,14 +419,18 @@ def judge_pairs(found: Comparison, allowed: float) -> LimitResult:
     """Applies a limit to each pair of two sides, the second compared with the first."""
     return _judge(
         [
-            _Judged(
-                f"{pair.other.version} {pair.variant}", pair.one.version, pair.metric, pair,
-                min(pair.claim_sessions), "sessions of each",
-            )
+            _Judged(*_names_of_sides(pair), pair.metric, pair, min(pair.claim_sessions), "sessions of each")
             for pair in found.pairs
         ],
         allowed,
-    )  # fmt: skip
+    )
+
+
+def _names_of_sides(pair: Pair) -> tuple[str, str]:
+    """Returns what the second and the first side are called: one server by its side, as both have its name."""
+    if pair.other.version == pair.one.version:
+        return f"the second, {pair.other.version} {pair.variant},", "the first"
+    return f"{pair.other.version} {pair.variant}", pair.one.version
 
 
 def _judge(cells: Iterable[_Judged], allowed: float) -> LimitResult:

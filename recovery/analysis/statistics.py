@@ -16,6 +16,8 @@ from typing import Any
 MIN_RUNS = 3
 """With fewer runs no interval is given: the t of two runs is 12.7, and their spread is mostly chance."""
 MIN_SESSIONS = MIN_RUNS
+MIN_SESSIONS_OF_A_MEAN = 5
+"""Of fewer sessions, tables of results show the means themselves: an interval over so few is nearly all of its t."""
 """With fewer sessions there is no interval over them, and no claim that two servers differ."""
 _LEVEL = 0.95
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -66,7 +67,39 @@ _LOWEST_OF_CLASS = 7
 _JSON_FORMAT = 1
 
 
-@click.command()
+def _take_back(target: str | None, where: str, said: str) -> None:
+    """Writes that there is no estimate, or prints why that cannot be written, unless `said` is about it already."""
+    try:
+        write_json(target, render_estimate(where, None, time.time()))
+    except (RecoveryError, OSError) as error:
+        why = error.message if isinstance(error, RecoveryError) else message_of(error)
+        if why != said:
+            print_line(f"warning: {why}", err=True)
+
+
+class _TakesBack(click.Command):
+    """A command whose figures for Prometheus are taken back after any error, also in its options."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        given = list(args)
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except (RecoveryError, click.ClickException):
+            if target := _value_of("--openmetrics", given):
+                _take_back(target, _value_of("--socket", given) or _value_of("--defaults-file", given) or "", "")
+            raise
+
+
+def _value_of(option: str, words: Sequence[str]) -> str | None:
+    """Returns the last value of an option among the words of a command that may be wrong."""
+    values = [after for word, after in pairwise(words) if word == option]
+    values += [word.partition("=")[2] for word in words if word.startswith(f"{option}=")]
+    return values[-1] if values else None
+
+
+@click.command(cls=_TakesBack)
 @click.option("--socket", "login_socket", type=PATH_TYPE, metavar="FILE", help="The socket of the server.")
 @click.option(
     "--defaults-file", "login_file", type=PATH_TYPE, metavar="FILE",
@@ -121,8 +154,7 @@ def estimate(
         return InterruptedByUserError.exit_code
     except Exception as error:  # whatever ends this, nobody must go on reading old figures
         said = error.message if isinstance(error, RecoveryError) else message_of(error)
-        with suppress(RecoveryError, OSError):  # the error itself may be that one cannot be written
-            write_json(target, render_estimate(where, None, time.time()))
+        _take_back(target, where, said)
         with suppress(RecoveryError, OSError):
             write_json(json_to, f"{json.dumps(as_json(where, said))}\n", append=was_written)
         raise

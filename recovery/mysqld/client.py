@@ -522,6 +522,6 @@ def named_values(rows: Iterable[tuple[object, ...]]) -> dict[str, str]:
     found = {}
     for row in rows:
         if len(row) != 2:
-            raise malformed(f"a row has {len(row)} columns where a name and a value are due")
+            raise malformed(f"a row has {len(row)} columns in place of a name and a value")
         found[str(row[0])] = str(row[1])
     return found

@@ -30,7 +30,7 @@ MAX_DEPTH = 10
 _MAX_BYTES = 1_000_000
 _MAX_FILES = 1_000
 """Limits of all files together: files that include each other's folder would be read thousands of times."""
-_ENDING = ".cnf"
+_ENDING, _REMOVE = ".cnf", "remove it, or its !include"
 _DIRECTIVE = re.compile(r"!\s*(?P<name>includedir|include)(?:\s+(?P<path>.*))?")
 _GROUP = re.compile(r"\[(?P<name>[^\]]*)\]")
 _COMMENT = re.compile(r"""^((?:[^"'#]|"(?:\\.|[^"\\])*(?:"|\\?$)|'(?:\\.|[^'\\])*(?:'|\\?$))*)#.*""")
@@ -90,6 +90,10 @@ class _Reader:
 
     def read(self, path: Path, depth: int = 0) -> None:
         status = path.stat()
+        if stat.S_ISFIFO(status.st_mode) and depth:
+            raise _WaitingError(
+                f"{path}, which {self.first} includes, is a pipe: servers and clients wait for it", _REMOVE
+            )
         if stat.S_ISREG(status.st_mode):
             if status.st_mode & stat.S_IWOTH:
                 raise UsageError(f"{path} is skipped by servers: everybody may write to it", f"chmod o-w {path}")
@@ -149,7 +153,7 @@ class _Reader:
         """Reads an included file. Servers go on without one that is missing or wrong."""
         try:
             self.read(path, depth)
-        except _TooMuchError:
+        except (_TooMuchError, _WaitingError):
             raise
         except (OSError, ValueError) as error:
             self.skipped.append(f"{path.name} ({getattr(error, 'strerror', error)})")
@@ -161,6 +165,10 @@ class _Reader:
 
 class _TooMuchError(UsageError):
     """Raised where no further file is read."""
+
+
+class _WaitingError(UsageError):
+    """Raised for an included file with which no program starts."""
 
 
 def _value(text: str) -> str:

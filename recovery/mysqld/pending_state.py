@@ -63,7 +63,11 @@ _MOST_CHARS = 10_000
 """Of a variable."""
 _MOST_REDO_BYTES = 1 << 40
 """No server has a redo log of more."""
-_LEAST_PAGE_BYTES = 1024
+_LEAST_PAGE_BYTES, _MOST_PAGE_BYTES = 1024, 64 << 10
+
+
+def count_columns(columns: int) -> str:
+    return f"{columns} column{'' if columns == 1 else 's'}"
 
 
 def unread_dirty_pages(version: Version) -> tuple[str, str]:
@@ -81,7 +85,9 @@ def redo_since_checkpoint(status: str) -> int | None:
     if lsn is None or checkpoint is None:
         return None
     written, saved = (whole_number(found[1], "bytes of redo") for found in (lsn, checkpoint))
-    return whole_number(max(0, written - saved), "bytes of redo", most=_MOST_REDO_BYTES)
+    if saved > written:
+        raise malformed(f"its checkpoint, {saved}, is after the end of its redo log, {written}")
+    return whole_number(written - saved, "bytes of redo", most=_MOST_REDO_BYTES)
 
 
 @dataclass(frozen=True)
@@ -180,9 +186,8 @@ class StateReader:
                 self._missing.append(what)
             return None
         if row is None or len(row) != columns:
-            raise malformed(
-                f"{'no row is' if row is None else f'a row of {len(row)} is'} there where {columns} are due"
-            )
+            found = "no row" if row is None else f"a row of {count_columns(len(row))}"
+            raise malformed(f"it answers with {found}, in place of {count_columns(columns)}")
         return row
 
     def _tablespaces(self) -> int | None:
@@ -218,6 +223,8 @@ class StateReader:
         )
         if committing + waiting > transactions:
             raise malformed(f"{committing + waiting} of its {transactions} transactions are prepared")
+        if prepared + waiting_rows > rows:
+            raise malformed(f"{prepared + waiting_rows} of its {rows} uncommitted rows are of prepared transactions")
         # With a binary log, COMMIT prepares a transaction first; then the log decides about it at the start.
         if self._variables.get("log_bin") != "ON":
             committing = prepared = 0
@@ -228,7 +235,7 @@ class StateReader:
         )
         return (
             transactions - committing - waiting,
-            max(0, rows - prepared - waiting_rows),
+            rows - prepared - waiting_rows,
             prepared,
             (note,) if waiting else (),
         )
@@ -240,7 +247,9 @@ class StateReader:
         is_direct = has.get("innodb_flush_method", "").upper().startswith("O_DIRECT")
         is_direct = is_direct or has.get("innodb_data_file_buffering") == "OFF"
         page_bytes = whole_number(has.get("innodb_page_size", 16384), "bytes in a page")
-        together = 1 if is_direct else max(1, min(_AREA_PAGES, read_ahead_bytes // max(page_bytes, _LEAST_PAGE_BYTES)))
+        if not _LEAST_PAGE_BYTES <= page_bytes <= _MOST_PAGE_BYTES:
+            raise malformed(f"its pages have {page_bytes} bytes")
+        together = 1 if is_direct else max(1, min(_AREA_PAGES, read_ahead_bytes // page_bytes))
         _, condition = unread_dirty_pages(self.version)
         unknown = None, 1.0 if is_direct else None
         if (self._pool_bytes or 0) > _LARGE_POOL_BYTES:
@@ -249,7 +258,11 @@ class StateReader:
         if row is None:
             return unknown
         listed, unread, reads = (whole_number(value, "pages") for value in row)
-        return unread, min(1.0, reads / (listed - unread)) if listed > unread else 1.0
+        if unread + reads > listed:
+            raise malformed(
+                f"{unread} of its {listed} listed dirty pages are not read, and the others in {reads} reads"
+            )
+        return unread, reads / (listed - unread) if listed > unread else 1.0
 
     def _engine_status(self) -> str:
         row = self._ask("show engine innodb status", 3, what="redo")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from recovery.analysis.compare import Comparison, Pair, Side
+from recovery.analysis.compare import Comparison, HostDoubt, Pair, Side, host_doubt
 from recovery.analysis.host_figures import waiting_cells
 from recovery.analysis.statistics import MIN_SESSIONS
 from recovery.analysis.summary import Summary
@@ -31,7 +31,8 @@ def comparison_answer(
     if len(found.pairs) > _MAX_SENTENCES:
         lines.append(f"and {len(found.pairs) - _MAX_SENTENCES} more in the table.")
     lines += _lacking_sessions(found.pairs)
-    lines += _hosts(sides)
+    lines += _left_out(found, names)
+    lines += _hosts(found.pairs, sides)
     checksums = []
     for word, side, called in zip(("first", "second"), sides, names, strict=True):
         lines.append(f"{word}: {_side_name(called)}: {'; '.join(_servers(side[0]))}")
@@ -41,19 +42,38 @@ def comparison_answer(
     return lines
 
 
-def _hosts(sides: tuple[Side, Side]) -> Iterator[str]:
-    """Yields that the sides are of different hosts, or that this is not known."""
-    first, second = ({session.host_id for session in side} for side in sides)
-    if {None} in (first, second) and first != second:
+def _left_out(found: Comparison, names: tuple[Sequence[str], Sequence[str]]) -> Iterator[str]:
+    """Yields whose runs are left out because they were the first over a data directory."""
+    if first := [called[place] for called, places in zip(names, found.without_first, strict=True) for place in places]:
         yield (
-            "Whether the sides are of one host is not known, because one of them has no id of its host. So nothing is "
-            "claimed."
+            "The first cold start over each data directory is left out, which an older version counted: "
+            f"{', '.join(first)}."
         )
-    elif None not in first | second and first != second:
-        yield (
-            "The sides are of different hosts, so nothing is claimed: a difference may be one of the hosts, not of the "
-            "servers."
-        )
+
+
+_HOST_DOUBTS = {
+    HostDoubt.NOT_RECORDED: (
+        "Whether the sides are of one host is not known, because one of them has no id of its host. So nothing is "
+        "claimed"
+    ),
+    HostDoubt.DIFFERENT: (
+        "The sides are of different hosts, so nothing is claimed: a difference may be one of the hosts, not of the "
+        "servers"
+    ),
+}
+
+
+def _hosts(pairs: Sequence[Pair], sides: tuple[Side, Side]) -> Iterator[str]:
+    """Yields that the sides are of different hosts, or that this is not known, and of which pairs if not of all."""
+    doubts: dict[HostDoubt | None, list[str]] = {}
+    for pair in pairs:
+        results = zip(sides, (pair.one_sessions, pair.other_sessions), strict=True)
+        doubt = host_doubt([[side[one.place] for one in found if one.mean is not None] for side, found in results])
+        doubts.setdefault(doubt, []).append(f"{pair.one.version} {pair.variant}")
+    for doubt, named in doubts.items():
+        if doubt is not None:
+            which = f" ({', '.join(named)})" if len(doubts) > 1 else ""
+            yield f"{_HOST_DOUBTS[doubt]}{which}."
 
 
 def _storage(pair: Pair, sides: tuple[Side, Side]) -> str:

@@ -3,26 +3,38 @@ experiments. The pages are files that need no server."""
 
 from __future__ import annotations
 
+import json
 import os
 import stat
-from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
 from recovery.analysis.stacks import Folded
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.linux.files import make_folder, numbered_names, open_descriptor, write_atomically
+from recovery.linux.files import (
+    find_replaceable,
+    make_folder,
+    numbered_names,
+    open_descriptor,
+    open_folder,
+    write_atomically,
+)
 from recovery.model import Session
 from recovery.report.html.page import GENERATOR
 from recovery.report.html.parts import Part
 from recovery.report.html.site_pages import (
     CSV_FILE,
     INDEX,
+    JSON_FILE,
+    PUBLISHED_PAGE,
     Site,
     SiteSession,
+    leave_out_first_starts,
     main_charts,
+    question_page_name,
     session_links,
     site_pages,
     site_session,
@@ -73,7 +85,8 @@ def write_site(
 ) -> WrittenSite:
     """Writes the pages of all sessions in a results folder. `questions` has the question of each experiment, in the
     order in which they are shown. Search engines are asked not to list the pages, unless the site is public. One
-    session at a time is in memory."""
+    session at a time is in memory. Pages of an earlier site in the folder, of sessions that are not there any more, are
+    removed."""
     names = _checked_names(results)
     with _writing(out):
         _refuse_foreign_page(out / INDEX)
@@ -103,7 +116,7 @@ def write_site(
         found.append(reduced)
     if not found:
         raise RecoveryError(f"no session in {results} can be read", left_out[0])
-    ordered = tuple(sorted(found, key=lambda session: (session.started_at, session.name)))
+    ordered = leave_out_first_starts(sorted(found, key=lambda session: (session.started_at, session.name)))
     site = Site(ordered, questions, {}, tuple(map(sharing.text, left_out)), is_public)
     quoted = {site.with_most_runs(page).name for page in site.asked}
 
@@ -112,12 +125,13 @@ def write_site(
         return main_charts(sharing.session(folder, load_session(results / folder))[1])
 
     site = replace(site, charts={name: charts_of(name) for name in quoted})
-    pages = dict(site_pages(site))
+    pages, before = dict(site_pages(site)), _earlier_pages(out, questions)
     with _writing(out):
         for name in pages:
             _refuse_foreign_page(out / name)
     for name, content in pages.items():
         _write(out, name, content)
+    _remove_pages(out, before - pages.keys() - {f"{_SESSIONS}/{name}.html" for name in folders})
     return WrittenSite(out / INDEX, len(found), tuple(left_out))
 
 
@@ -140,6 +154,33 @@ def _write(out: Path, name: str, content: str) -> None:
     with _writing(out):
         _refuse_foreign_page(path)
         write_atomically(path, content.encode("utf-8", errors="replace"), links_until=out.absolute().parent)
+
+
+def _earlier_pages(out: Path, questions: Mapping[str, str]) -> set[str]:
+    """Returns the pages that the site had which is in the folder, by the sessions in its data."""
+    try:
+        with open_descriptor(out / JSON_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK) as file:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                return set()
+            with open(file, "rb", closefd=False) as stored:
+                rows = [(str(row["session"]), str(row["experiment"])) for row in json.load(stored)["results"]]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return set()
+    sessions = {f"{_SESSIONS}/{name}.html" for name, _ in rows if "/" not in name}
+    return {*sessions, PUBLISHED_PAGE, *(question_page_name(experiment, questions) for _, experiment in rows)}
+
+
+def _remove_pages(out: Path, names: Iterable[str]) -> None:
+    """Removes pages that this tool has written, and nothing else of the same name."""
+    for path in (out / name for name in names):
+        with (
+            _writing(out),
+            suppress(FileNotFoundError, UsageError, PermissionError, IsADirectoryError),
+            open_folder(path.parent, links_until=out.absolute().parent) as folder,
+        ):
+            _refuse_foreign_page(path)
+            find_replaceable(folder, path)
+            os.unlink(path.name, dir_fd=folder)
 
 
 def _checked_names(results: Path) -> list[str]:

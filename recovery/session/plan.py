@@ -18,6 +18,7 @@ from recovery.linux.files import STORED_FORMAT
 from recovery.linux.storage import NO_SPACE, DiskSpace
 from recovery.model import (
     ALTERNATE,
+    MIN_FIRST_READ_TABLES,
     ONE_AFTER_THE_OTHER,
     ONE_DIRECTORY,
     QUESTION_AXIS,
@@ -462,8 +463,6 @@ def plan_trials(
 
 
 _FIRST_READ_BLOCK = 0
-MIN_FIRST_READ_TABLES = 1000
-"""A start over fewer tables reads so little that a first read of it shows nothing."""
 
 
 def needs_first_read(schema: Schema) -> bool:

@@ -34,11 +34,12 @@ class Finding:
     """Whether these, or the versions, differ significantly; None with too few runs, and if nothing is compared."""
 
 
-def find_difference(session: Session) -> tuple[Summary | None, Finding]:
+def find_difference(session: Session, *, left_out: Sequence[str] = ()) -> tuple[Summary | None, Finding]:
     """Returns the start that the report of this session is about, and what it is about: the slowest start, or the
     slowest of another variant if only that differs; no start if none was timed.
 
-    Raises RecoveryError if all that was compared is alike, or has too few runs."""
+    `left_out` are the versions of other products, which the session was measured with. Raises RecoveryError if all that
+    was compared is alike, has too few runs, or differs from those only."""
     if not session.has_caches:
         if _are_loads_alike(session):
             raise _no_difference(f"{session.title}: no significant difference", "measure longer (SECONDS=), or")
@@ -46,13 +47,25 @@ def find_difference(session: Session) -> tuple[Summary | None, Finding]:
     summaries = summarise(session)
     slow = slowest_start(session, summaries)
     finding = find(session, slow)
-    if finding.differ or not finding.compared:
+    if finding.differ or not (finding.compared or _needs_difference(session, slow, finding, left_out)):
         return slow, finding
     for variant in session.variant_names:
         other = slowest_start(session, [one for one in summaries if one.variant == variant])
         if other is not None and (found := find(session, other)).differ:
             return other, found
+    if not finding.compared:
+        raise _no_difference(
+            f"{finding.synopsis}, and no difference within the product",
+            "measure another version of it, record with TRACE=1 which files a start opens, or",
+        )
     raise _no_difference(finding.synopsis, "record with TRACE=1 which files a start opens, or")
+
+
+def _needs_difference(session: Session, slow: Summary | None, finding: Finding, left_out: Sequence[str]) -> bool:
+    """Returns whether versions were compared, and nothing else is to be reported: neither files nor sampled stacks."""
+    if slow is None or finding.verb or any(run.stacks.chains for run in session.runs):
+        return False
+    return bool(left_out) or len(_versions_beside(session, slow)) > 1
 
 
 def _no_difference(synopsis: str, remedy: str) -> RecoveryError:

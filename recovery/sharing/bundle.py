@@ -184,6 +184,8 @@ def keep_versions(session: Session, versions: Sequence[str]) -> Session:
         settings["version"] = " ".join(versions)
     if settings.get("baseline") not in versions:
         settings.pop("baseline", None)
+    if len(versions) == 1:
+        settings.pop("fail_over", None)
     return replace(
         session,
         versions=tuple(versions),
@@ -203,19 +205,20 @@ def _names(note: str, version: str) -> bool:
 
 
 def _command_for(command: str, versions: Sequence[str]) -> str:
-    """Returns the command with these versions only: `--version` may be repeated, and may name several."""
+    """Returns the command with these versions only: `--version` may be repeated, and may name several. One version is
+    compared with none."""
     words: list[str] = []
     named = False
     given = iter(split_words(command))
     for word in given:
-        if word not in ("--version", "--baseline"):
+        if word not in ("--version", "--baseline", "--fail-over"):
             words.append(word)
             continue
         value = next(given, "")
         if word == "--version" and not named:
             words += [word, " ".join(versions)]
             named = True
-        elif word == "--baseline" and value in versions:
+        elif (word == "--baseline" and value in versions) or (word == "--fail-over" and len(versions) > 1):
             words += [word, value]
     return shlex.join(words)
 
@@ -350,7 +353,8 @@ def _bundle_session(
         for server, file in _options_file_names(kept).items()
     }
     files["host.txt"] = "\n\n".join(map(render_table, setup_tables(kept))).encode() + b"\n"
-    slow, finding = find_difference(kept)
+    left_out_versions = tuple(version for version in reduced.session.versions if version not in kept.versions)
+    slow, finding = find_difference(kept, left_out=left_out_versions)
     script = repro_script(kept, name, slow, finding) if slow is not None else None
     if script is not None:
         files[REPRO_SCRIPT] = script.encode()

@@ -21,6 +21,7 @@ from recovery.analysis.compare import (
     Pair,
     cells_without_interval,
     compare,
+    differences,
     incomplete_reason,
     is_worse,
     judge_baseline,
@@ -99,6 +100,25 @@ def test_differences_of_tool_host_and_settings_are_listed() -> None:
     assert compare([one], [one]).differences == ()
     unset, limited = session({"5.7.22": STEADY}, read_iops=None), session({"5.7.22": STEADY}, read_iops=5000, trace=0)
     assert compare([unset], [limited]).differences == (Difference("read iops", "-", "5000"),)
+
+
+def test_what_differs_among_several_sessions_is_one_row_with_all_values() -> None:
+    sessions = [session({"5.7.22": STEADY}, set=name) for name in ("a", "b", "c", "b", "a")]
+    assert [(found.what, found.one, found.other) for found in differences(sessions)] == [("set", "a", "b, c")]
+
+
+def test_hosts_are_judged_by_the_sessions_that_measured_the_pair() -> None:
+    """A session of the other host without a measured run joins no hosts, and an unrecorded one hides no difference."""
+    first, second = (sessions_of(*ALIKE, environment={**ENVIRONMENT, "host_id": f"1-{name}"}) for name in "ab")
+    failed = replace(second[0], runs=tuple(replace(run, verdict=Verdict.FAILED) for run in second[0].runs))
+    sides = ([*first, failed], second)
+    (pair,) = compare(*sides).pairs
+    assert (pair.confounded_by, pair.significant) == ("host", None)
+    said = comparison_answer(compare(*sides), sides, (["s"] * 4, ["s"] * 3))
+    assert sum(line.startswith("The sides are of different hosts, so nothing is claimed") for line in said) == 1
+    both = ([*first, second[0]], second[1:])
+    assert compare(*both).pairs[0].confounded_by == ""
+    assert not any("hosts" in line for line in comparison_answer(compare(*both), both, (["s"] * 4, ["s"] * 2)))
 
 
 def test_different_settings_of_the_servers_are_listed() -> None:
@@ -528,7 +548,8 @@ def test_a_limit_needs_three_sessions_of_the_first_and_says_how_to_get_them(
     assert printed.out.startswith("The second takes 1.50 (1.3")
     assert "before-1" in printed.out
     assert "elsewhere" not in printed.out
-    assert "8.0.31 cold takes 1.50 (1.33-1.69) times as long as 8.0.31, 1.1 are allowed" in printed.err
+    named = "the second, 8.0.31 cold, takes 1.50 (1.33-1.69) times as long as the first, 1.1 are allowed"
+    assert named in printed.err, "both have one server"
 
 
 def test_a_limit_on_a_mean_of_zero_needs_three_sessions_of_each_side(

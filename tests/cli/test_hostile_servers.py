@@ -573,6 +573,33 @@ def test_after_a_wrong_login_there_is_no_estimate(text: str | None, tmp_path: Pa
     assert_not_available(metrics, str(file))
 
 
+@pytest.mark.parametrize(
+    "wrong", [["--reads", "0"], ["--reads=x"], ["--json", "/dev/null/x"], ["--no-such-option"], ["--watch", "more"]]
+)
+@pytest.mark.parametrize("is_one_word", [False, True])
+def test_after_an_error_in_the_options_there_is_no_estimate(
+    wrong: list[str], tmp_path: Path, *, is_one_word: bool
+) -> None:
+    metrics, path = tmp_path / "estimate.prom", tmp_path / "s"
+    metrics.write_text("recovery_estimate_available 1\n")
+    named = [f"--openmetrics={metrics}"] if is_one_word else ["--openmetrics", str(metrics)]
+    assert run(["estimate", "--socket", str(path), *wrong, *named]) == 2
+    assert_not_available(metrics, str(path))
+
+
+def test_metrics_that_nobody_reads_are_named_beside_the_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metrics, path = tmp_path / "estimate.prom", tmp_path / "s"
+    os.mkfifo(metrics)
+    assert run(["estimate", "--socket", str(path), "--openmetrics", str(metrics)]) == 2
+    warning, error, _ = capsys.readouterr().err.splitlines()
+    assert f"{metrics} cannot be written: nobody reads" in warning
+    assert error.startswith(f"error: {path} cannot be reached")
+    assert run(["estimate", "--reads", "0", "--openmetrics", str(metrics)]) == 2
+    assert "nobody reads" in capsys.readouterr().err
+
+
 # --- Neighbours: what else asks a server
 
 

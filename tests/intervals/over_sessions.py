@@ -14,8 +14,6 @@ from recovery.model import Cache
 
 MANY = 20_000
 """A session of fewer tables says little about many."""
-MIN_SESSIONS_OF_A_MEAN = 5
-"""Of fewer sessions the means themselves are shown: their interval over sessions is nearly all of the t of so few."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import Any
 
-from intervals.over_sessions import MIN_SESSIONS_OF_A_MEAN
+from recovery.analysis.statistics import MIN_SESSIONS_OF_A_MEAN
 
 Found = dict[str, Any]
 

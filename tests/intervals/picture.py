@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from intervals.cells import SessionCell, by_setting
-from intervals.over_sessions import MIN_SESSIONS_OF_A_MEAN
-from recovery.analysis.statistics import over_sessions
+from recovery.analysis.statistics import MIN_SESSIONS_OF_A_MEAN, over_sessions
 from recovery.model import Cache
 from recovery.report.html.charts import About, Row, Segment, bar_css, bars
 

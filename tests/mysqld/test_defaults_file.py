@@ -190,20 +190,17 @@ def test_files_are_included_to_a_depth_of_ten(tmp_path: Path) -> None:
 
 
 def test_what_servers_skip_is_skipped_and_named(tmp_path: Path) -> None:
-    text = (
-        "[mysqld]\nback_log=1\n!include {folder}/gone.cnf\n!include {folder}/open.cnf\n!include {folder}/pipe\n!what\n"
-    )
+    text = "[mysqld]\nback_log=1\n!include {folder}/gone.cnf\n!include {folder}/open.cnf\n!include /dev/null\n!what\n"
     text += "!include {folder}/wrong\nback_log=2\n"
     files = {"my.cnf": text, "open.cnf": "[mysqld]\nport=1\n", "wrong": "[mysqld]\nflush\n!includedir gone\nx=1\n"}
     file = written(tmp_path, files)
     (tmp_path / "open.cnf").chmod(0o666)
-    os.mkfifo(tmp_path / "pipe")
     found = read_defaults_file(file)
     assert [one.name for one in found.options] == ["back_log", "flush", "back_log"]
     assert found.skipped == (
         "gone.cnf (No such file or directory)",
         "open.cnf (is skipped by servers: everybody may write to it)",
-        "pipe (is not a regular file)",
+        "null (is not a regular file)",
         "the rest of wrong (line 3 of wrong names gone: No such file or directory)",
     )
     assert "Not read of my.cnf: gone.cnf (No such file" in " ".join(asked("scale", defaults_file=file).unavailable)
@@ -315,3 +312,17 @@ def test_what_this_user_may_not_read_is_named() -> None:
         with as_user():
             found = read_defaults_file(file)
     assert (found.included, found.skipped) == (0, ("x.cnf (Permission denied)", "b (Permission denied)"))
+
+
+@pytest.mark.parametrize("directive", ["include {}/pipe.cnf", "includedir {}"])
+def test_an_included_pipe_is_refused_as_every_program_waits_for_it(directive: str, tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    os.mkfifo(tmp_path / "conf" / "pipe.cnf")
+    first = tmp_path / "my.cnf"
+    first.write_text(f"[client]\nuser=me\n!{directive.format(tmp_path / 'conf')}\n")
+    with pytest.raises(UsageError) as raised:
+        read_defaults_file(first)
+    assert raised.value.message == (
+        f"{tmp_path}/conf/pipe.cnf, which {first} includes, is a pipe: servers and clients wait for it"
+    )
+    assert raised.value.hint == "remove it, or its !include"

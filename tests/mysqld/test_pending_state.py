@@ -223,3 +223,32 @@ def test_dirty_pages_that_are_not_shown_are_not_none() -> None:
 def test_another_server_is_refused() -> None:
     with pytest.raises(UsageError, match="not one of MySQL or MariaDB"):
         read(version="TiDB")
+
+
+@pytest.mark.parametrize(
+    ("changes", "variables", "said"),
+    [
+        (
+            {r"show engine innodb status": [("InnoDB", "", STATUS.replace("4200", "5001"))]}, {},
+            "its checkpoint, 5001, is after the end of its redo log, 5000",
+        ),
+        (
+            {r".*innodb_buffer_page": [(30, 31, 0)]}, {},
+            "31 of its 30 listed dirty pages are not read, and the others in 0 reads",
+        ),
+        (
+            {r".*innodb_buffer_page": [(130, 30, 101)]}, {},
+            "30 of its 130 listed dirty pages are not read, and the others in 101 reads",
+        ),
+        ({r".*innodb_trx": [(2, 10, 1, 6, 1, 5)]}, {}, "11 of its 10 uncommitted rows are of prepared transactions"),
+        ({}, {"innodb_page_size": "0"}, "its pages have 0 bytes"),
+        ({r".*innodb_tablespaces": [(7, 7)]}, {}, "it answers with a row of 2 columns, in place of 1 column"),
+        ({r".*innodb_trx": []}, {}, "it answers with no row, in place of 6 columns"),
+    ],
+)  # fmt: skip
+def test_what_no_server_has_is_an_error_and_no_smaller_figure(
+    changes: Mapping[str, Any], variables: dict[str, str], said: str
+) -> None:
+    with pytest.raises(pymysql.err.OperationalError) as raised:
+        read(changes, **variables)
+    assert raised.value.args[1] == said

@@ -12,7 +12,7 @@ from runs import with_parts
 
 from recovery.analysis.summary import groups, scale_axis
 from recovery.model import Axis, Phase, Session
-from recovery.report.html.charts import About, Band, Point, Row, Segment, Series, bars, xy
+from recovery.report.html.charts import About, Band, Point, Row, Segment, Series, bar_css, bars, xy
 from recovery.report.html.parts import Chart, Panels, side_by_side
 from recovery.report.html.session_charts import (
     cell_rows,
@@ -25,6 +25,18 @@ from recovery.report.html.timelines import overlaid_runs, timeline_bands, timeli
 
 ABOUT = About("key", "Title", "s")
 OLD, NEW = Segment("old", "bar v0"), Segment("new", "bar v1")
+
+
+def test_a_phone_has_every_second_label_of_bars_that_would_overlap() -> None:
+    rows = [Row("a", {"x": 112.0}, "a text that takes the room beside the bar")]
+    chart = bars(ABOUT, rows, [Segment("x", bar_css(0))])
+    assert chart is not None
+    shown = re.findall(r'class="(tick(?: roomy)?)">([0-9]+)<', chart.svg)
+    assert [label for _, label in shown] == ["0", "20", "40", "60", "80", "100", "120"]
+    assert [label for css, label in shown if css == "tick"] == ["0", "40", "80", "120"]
+    wide = bars(ABOUT, [Row("a", {"x": 112.0}, "a")], [Segment("x", bar_css(0))])
+    assert wide is not None
+    assert "roomy" not in wide.svg
 
 
 def drawn(chart: Chart | None) -> Chart:

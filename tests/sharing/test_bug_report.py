@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from sessions import FIXTURES, KEPT_SESSIONS, with_metrics
 
-from recovery.analysis.summary import summarise
+from recovery.analysis.summary import Summary, summarise
 from recovery.errors import RecoveryError
 from recovery.model import EarlierSession, Flavor, Run, Session, Verdict
 from recovery.model import Finding as Doubt
 from recovery.report.summary_text import slowest_start
 from recovery.sharing import bug_report
-from recovery.sharing.bug_finding import find, find_difference
+from recovery.sharing.bug_finding import Finding, find, find_difference
 from recovery.sharing.bug_report import LogLines, _limits, render_bug_report
 from recovery.sharing.bundle import keep_versions, products
 from recovery.storage.sessions import load_session
@@ -23,10 +23,18 @@ from recovery.storage.sessions import load_session
 LOGS = FIXTURES / "errorlogs"
 
 
-def rendered(session: Session, product: Flavor = Flavor.MYSQL, log: str = "mysql-5.7.22-crash.err") -> str:
+def find_slowest(session: Session) -> tuple[Summary | None, Finding]:
+    """Returns what a report is about, also if nothing differs."""
+    slow = slowest_start(session, summarise(session))
+    return slow, find(session, slow)
+
+
+def rendered(
+    session: Session, product: Flavor = Flavor.MYSQL, log: str = "mysql-5.7.22-crash.err", *, finds: bool = True
+) -> str:
     """Returns the text for the product's versions of a session, with a log as that of its slowest start."""
     kept = keep_versions(session, products(session)[product])
-    slow, finding = find_difference(kept)
+    slow, finding = find_difference(kept) if finds else find_slowest(kept)
     script = "repro.sh" if slow else None
     lines = LogLines("milestones/001.txt", (LOGS / log).read_text())
     return render_bug_report(kept, product, slow, finding, script=script, log=lines)
@@ -211,6 +219,12 @@ def test_builds_or_versions_that_do_not_differ_make_no_report(kept_sessions: Pat
     assert raised.value.message == f"{alike}8.0.31 and 8.0.15, cold (50,000 tables)"
 
 
+def test_versions_with_too_few_runs_make_no_report(four: Session) -> None:
+    few = replace(four, runs=tuple(run for run in four.runs if run.repeat < 3))
+    with pytest.raises(RecoveryError, match=r"nothing to report: .* and no difference within the product"):
+        rendered(few)
+
+
 def test_loads_that_do_not_differ_make_no_report(kept_sessions: Path) -> None:
     with pytest.raises(RecoveryError, match="nothing to report: sysbench by table cache instances: no significant"):
         rendered(load_session(kept_sessions / "2026-11-26-table-cache"))
@@ -288,7 +302,7 @@ def test_settings_are_compared_with_their_base(kept_sessions: Path) -> None:
 
 def test_what_does_not_differ_significantly_is_not_expected_to(four: Session) -> None:
     few = replace(four, runs=tuple(run for run in four.runs if run.repeat < 3))
-    assert "Expected behaviour" not in rendered(few)
+    assert "Expected behaviour" not in rendered(few, finds=False)
 
 
 def test_the_severity_of_lost_data_is_left_to_the_reporter(kept_sessions: Path) -> None:

@@ -22,7 +22,7 @@ from recovery.model import Phase, Session
 from recovery.mysqld.error_log import milestone_of
 from recovery.report import markdown
 from recovery.report.json_report import to_json
-from recovery.sharing.bundle import Bundle, make_bundle
+from recovery.sharing.bundle import Bundle, keep_versions, make_bundle
 from recovery.sharing.reduction import milestones
 from recovery.sharing.scripts import sql_scripts
 from recovery.storage.sessions import load_session
@@ -440,13 +440,8 @@ def test_a_session_of_several_products_needs_a_choice(capsys: pytest.CaptureFixt
     )
 
 
-@pytest.mark.parametrize(
-    ("product", "versions", "runs"),
-    [("mysql", ("5.6.24", "5.7.22"), range(1, 13)), ("mariadb", ("mariadb-10.11.5",), range(13, 19))],
-)
-def test_a_bundle_has_the_versions_of_one_product(
-    product: str, versions: tuple[str, ...], runs: range, tmp_path: Path
-) -> None:
+def test_a_bundle_has_the_versions_of_one_product(tmp_path: Path) -> None:
+    product, versions, runs = "mysql", ("5.6.24", "5.7.22"), range(1, 13)
     folder = keep(load_session(STORED), tmp_path / "s")
     for number in (1, 13):
         (folder / "logs" / f"{number:03d}-x.err").write_text("a line")
@@ -503,3 +498,23 @@ def test_a_session_without_a_difference_makes_no_bundle(
         )
         assert hint == "hint:  record with --trace which files a start opens, or measure with more --runs"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_difference_to_another_product_alone_makes_no_bundle(kept_sessions: Path) -> None:
+    """What is read against the manual is reported all the same."""
+    with pytest.raises(RecoveryError, match=r"nothing to report: .* 4\.07 s cold .*, and no difference") as error:
+        make_bundle(kept_sessions / "2026-11-21-four-versions", "mariadb")
+    assert error.value.hint.startswith("measure another version of it, record with TRACE=1 which")
+    traced = make_bundle(kept_sessions / "2026-11-28-two-versions", "mysql")
+    assert traced.text.startswith(b"Synopsis: Crash recovery of 5.7.22 reads all 200,000 files")
+
+
+def test_one_version_is_repeated_without_a_limit_to_the_others(kept_sessions: Path) -> None:
+    session = load_session(kept_sessions / "2026-11-21-four-versions")
+    command = "recovery crash-recovery --version '5.7.22 8.0.31 mariadb-10.11.5' --fail-over 10% --runs 5"
+    limited = replace(session, command=command, settings={**session.settings, "fail_over": 0.1})
+    one, two = keep_versions(limited, ("5.7.22",)), keep_versions(limited, ("5.7.22", "8.0.31"))
+    assert one.command == "recovery crash-recovery --version 5.7.22 --runs 5"
+    assert one.design.fail_over is None
+    assert two.command == "recovery crash-recovery --version '5.7.22 8.0.31' --fail-over 10% --runs 5"
+    assert two.design.fail_over == 0.1

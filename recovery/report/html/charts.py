@@ -145,7 +145,7 @@ _LETTER, _EDGE = 7.0, 10.0
 """Width of a letter, and the margin that a text needs in addition, in pixels."""
 _NARROW, _ROOMY = 300, 850
 """Widths of a chart, in pixels, for which it is decided whether a text fits: a phone and a desktop screen."""
-_MIN_END, _MAX_END = 50.0, 84.0
+_MIN_END, _MAX_END = 40.0, 84.0
 
 
 def bars(
@@ -231,12 +231,17 @@ def _segment_label(segment: Segment, sides: Interval, y: float) -> Iterator[Mark
 
 
 def _bar_axis(axis: ChartAxis, bottom: float, unit: str) -> Iterator[Markup]:
-    """Yields vertical grid lines from the top to the tick labels below. The unit is next to the last label."""
-    for value in axis.ticks():
+    """Yields vertical grid lines from the top to the tick labels below. The unit is next to the last label. A narrow
+    screen has every second label, if all would overlap there."""
+    ticks = axis.ticks()
+    labels = [tick_label(value, axis.maximum) for value in ticks]
+    needed = max(map(len, labels)) * _LETTER + _GAP
+    is_crowded = len(ticks) > 1 and (axis.at(ticks[1]) - axis.at(ticks[0])) / 100 * _NARROW < needed
+    for number, (value, label) in enumerate(zip(ticks, labels, strict=True)):
         x = axis.at(value)
         yield _line((x, 0), (x, bottom), class_="grid")
-        anchor = "start" if value == 0 else "middle"
-        yield _text(x, bottom + 16, tick_label(value, axis.maximum), text_anchor=anchor, class_="tick")
+        css = "tick roomy" if is_crowded and number and (len(ticks) - number) % 2 == 0 else "tick"
+        yield _text(x, bottom + 16, label, text_anchor="start" if value == 0 else "middle", class_=css)
     yield _text(axis.at(axis.ticks()[-1]), bottom + 16, unit, dx=28, class_="tick")
 
 

@@ -16,8 +16,19 @@ from itertools import islice
 from markupsafe import Markup
 
 from recovery.analysis.basis import Basis, count_days
-from recovery.analysis.history import CellDesign, Setting, cell_design, setting_of, unusual_settings
-from recovery.analysis.statistics import MIN_RUNS, MIN_SESSIONS, over_sessions
+from recovery.analysis.history import (
+    CellDesign,
+    Directory,
+    Setting,
+    cell_design,
+    directory_of,
+    first_sessions,
+    is_first_over,
+    setting_of,
+    unusual_settings,
+    without_first_starts,
+)
+from recovery.analysis.statistics import MIN_RUNS, MIN_SESSIONS, MIN_SESSIONS_OF_A_MEAN, over_sessions
 from recovery.analysis.summary import Summary, cell_words, is_compared, runs_by_cell, summarise
 from recovery.analysis.warnings import doubts_by_cell, findings_of_each_cell
 from recovery.linux.cgroups import limits_text
@@ -94,6 +105,15 @@ class SiteCell:
     """What it measured. Cells in which this is equal are the same measurement, repeated. None: it is not known."""
     tables: int | None
     doubts: tuple[str, ...] = ()
+    directory: Directory | None = None
+    rest_mean: float | None = None
+    """Its mean without the first start over the directory, where an older version counted that."""
+    pooled: float | None = None
+    """Its mean as one of several sessions, if that is another."""
+
+    @property
+    def mean_among_sessions(self) -> float:
+        return self.mean if self.pooled is None else self.pooled
 
 
 @dataclass(frozen=True)
@@ -169,6 +189,23 @@ def site_session(name: str, link: str, session: Session) -> SiteSession:
     )
 
 
+def leave_out_first_starts(sessions: Sequence[SiteSession]) -> tuple[SiteSession, ...]:
+    """Returns the sessions, whose means over sessions are without the first cold start over each data directory."""
+    first = first_sessions((cell.directory, session.started_at) for session in sessions for cell in session.cells)
+    return tuple(
+        replace(
+            session,
+            cells=tuple(
+                replace(cell, pooled=cell.rest_mean)
+                if is_first_over(cell.directory, session.started_at, first)
+                else cell
+                for cell in session.cells
+            ),
+        )
+        for session in sessions
+    )
+
+
 def session_links(session: SiteSession, questions: Mapping[str, str], *, is_public: bool = False) -> SiteLinks:
     """Returns what the page of a session leads to. `questions` is as in `question_page_name`."""
     pages = [(INDEX, _INDEX_NAME)]
@@ -186,6 +223,8 @@ def _cells(session: Session) -> Iterator[SiteCell]:
     }
     times = Counter(settings.values())
     unusual = unusual_settings(session)
+    rest = without_first_starts(session, {})
+    rest_means = {} if rest is session else {(one.version, one.variant): one for one in summarise(rest)}
     for summary in summarise(session):
         cell = summary.version, summary.variant
         measures = settings.get(cell)
@@ -211,6 +250,8 @@ def _cells(session: Session) -> Iterator[SiteCell]:
             measures=measures if is_known and times[measures] == 1 else None,
             tables=_tables(session, measures),
             doubts=doubts.get(cell, ()),
+            directory=directory_of(session, *cell),
+            rest_mean=one.mean if (one := rest_means.get(cell)) and one.count < summary.count else None,
         )
 
 
@@ -408,8 +449,9 @@ def index_page(site: Site) -> SitePage:
 
 _SERVERS = (
     "A bar is the geometric mean over all sessions that measured it, also for another question, and a dot is the mean "
-    "of one session. From three sessions on the interval is that over sessions. Otherwise the figure is that of one or "
-    "two sessions, and others can differ by more than their intervals."
+    f"of one session. From {MIN_SESSIONS_OF_A_MEAN} sessions on the interval is that over sessions; of fewer their "
+    "means are shown. The first start over a data directory, which older versions counted, is in no figure of several "
+    "sessions."
 )
 _RESULTS_TITLE = "Results of each session"
 _RESULTS = Markup(
@@ -464,23 +506,39 @@ def same_measurements(sessions: Iterable[SiteSession]) -> dict[Setting | CellDes
 
 
 def mean_over(measured: Sequence[Measured]) -> tuple[float, tuple[float, float] | None]:
-    """Returns the mean over sessions, and its interval; of a single session its own. Two have no interval."""
-    means = [cell.mean for _, cell in measured]
-    if len(means) == 1:
-        return means[0], measured[0][1].interval
-    over = over_sessions(means)
+    """Returns the mean over sessions, and its interval; of a single session its own. Fewer than five have none."""
+    if len(measured) == 1:
+        return measured[0][1].mean, measured[0][1].interval
+    over = over_sessions([cell.mean_among_sessions for _, cell in measured])
     assert over is not None
-    return over.mean, over.interval
+    return over.mean, over.interval if len(measured) >= MIN_SESSIONS_OF_A_MEAN else None
 
 
 def mean_over_text(measured: Sequence[Measured]) -> str:
-    """Formats the mean with its interval and what it is over: `56.3 (43.1-73.4), 7 sessions`."""
+    """Formats the mean with its interval and what it is over: `56.3 (43.1-73.4), 7 sessions`. Of fewer than five
+    sessions it has their means: `38.3, 47.2 and 61.7, 3 sessions`."""
+    return _mean_over_words(measured, "")
+
+
+def _chart_text(measured: Sequence[Measured]) -> str:
+    """Returns the text beside a bar. Dots show what each session has, and a phone has no room for it."""
+    if not 1 < len(measured) < MIN_SESSIONS_OF_A_MEAN:
+        return mean_over_text(measured)
+    about, means = measured[0][1].about, [cell.mean_among_sessions for _, cell in measured]
+    return f"{_figure(about, min(means))} to {_figure(about, max(means))}, {len(means)} sessions"
+
+
+def _mean_over_words(measured: Sequence[Measured], unit: str) -> str:
     about = measured[0][1].about
     mean, interval = mean_over(measured)
     if len(measured) == 1:
         return f"{measured[0][1].text}, one session"
-    ends = "" if interval is None else f" ({_figure(about, interval[0])}-{_figure(about, interval[1])})"
-    return f"{_figure(about, mean)}{ends}, {len(measured)} sessions"
+    if interval is None:
+        *figures, last = (_figure(about, value) for value in sorted(cell.mean_among_sessions for _, cell in measured))
+        text = f"{', '.join(figures)} and {last}{unit}"
+    else:
+        text = f"{_figure(about, mean)}{unit} ({_figure(about, interval[0])}-{_figure(about, interval[1])})"
+    return f"{text}, {len(measured)} sessions"
 
 
 def _figure(about: Metric, value: float) -> str:
@@ -524,9 +582,9 @@ def over_sessions_chart(
             Row(
                 ", ".join(filter(None, (setting.server, measured[0][1].settings))),
                 {setting.cache: mean},
-                mean_over_text(measured),
+                _chart_text(measured),
                 interval=interval,
-                runs=tuple((cell.mean, f"{session.name}: {cell.text}") for session, cell in measured)
+                runs=tuple((cell.mean_among_sessions, _dot_text(session, cell)) for session, cell in measured)
                 if len(measured) > 1
                 else (),
                 doubts=measured[0][1].doubts if len(measured) == 1 else (),
@@ -537,10 +595,16 @@ def over_sessions_chart(
         f"{fmt.count_text(tables, 'table')}: seconds until ready",
         "s",
         description="The table of results has the figures.",
-        interval="95 % interval: over sessions from three on, else in the one session",
+        interval=f"95 % interval: over sessions from {MIN_SESSIONS_OF_A_MEAN} on, else in the one session",
     )
     chart = bars(about, rows, [Segment(name, bar_css(number)) for number, name in enumerate(_CACHES)])
     return None if chart is None else _dots_are_sessions(chart)
+
+
+def _dot_text(session: SiteSession, cell: SiteCell) -> str:
+    if cell.pooled is None:
+        return f"{session.name}: {cell.text}"
+    return f"{session.name}: {_figure(cell.about, cell.pooled)} without its first start"
 
 
 def _dots_are_sessions(chart: Chart) -> Chart:
@@ -703,11 +767,7 @@ def server_lines(site: Site, sessions: Sequence[SiteSession], *, are_cut: bool =
 def _mean_over_with_unit(measured: Sequence[Measured]) -> str:
     """Formats the mean with its interval, its unit, and what it is over: `56.3 s (43.1-73.4), 7 sessions`."""
     about = measured[0][1].about
-    if len(measured) == 1:
-        return mean_over_text(measured)
-    figure, space, rest = mean_over_text(measured).partition(" ")
-    figure, comma, _ = figure.partition(",")
-    return f"{figure} {about.unit if about.unit == 's' else about.label}{comma}{space}{rest}"
+    return _mean_over_words(measured, f" {about.unit if about.unit == 's' else about.label}")
 
 
 def _start_charts(starts: Mapping[Setting, Sequence[Measured]]) -> tuple[Part, ...]:
