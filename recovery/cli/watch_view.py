@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
-from recovery.analysis.phase_names import what_happens_in
 from recovery.cli.output import duration_words
+from recovery.logs.start_progress import REDO, PhaseAhead, Progress, TimeLeft, Unit
+from recovery.logs.watched_log import RestartLoop
 from recovery.model import Version
 from recovery.mysqld.running_server import Answer
-from recovery.mysqld.start_progress import REDO, PhaseAhead, Progress, TimeLeft, Unit
-from recovery.mysqld.watched_log import RestartLoop
+from recovery.phase_table import what_happens_in
 
 FORMAT = 1
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from recovery.analysis import phase_names
+from recovery import phase_table
 from recovery.analysis.growth import Curve, growth_curves
-from recovery.analysis.phase_names import estimated_phases, of_the_start, sorted_phases
 from recovery.analysis.statistics import Prediction
 from recovery.analysis.summary import (
     Cell,
@@ -34,6 +33,7 @@ from recovery.analysis.summary import (
 from recovery.analysis.warnings import doubts_by_cell
 from recovery.metrics import Metric, metric
 from recovery.model import STARTUP_METRIC, Axis, Run, Session
+from recovery.phase_table import estimated_phases, of_the_start, sorted_phases
 from recovery.report import fmt
 from recovery.report.fmt import group_title
 from recovery.report.html.charts import (
@@ -307,22 +307,22 @@ def _usable_prediction(curve: Curve, tables: int) -> Prediction | None:
 # Phases that take long come first, because the first colours differ most. Sixteen styles are distinct; the others are
 # used twice, by phases that are rare or that no start has in common.
 _PHASE_COLOUR_ORDER = (
-    phase_names.DISCOVERY, phase_names.VALIDATION, phase_names.REDO_SCAN, phase_names.REDO_APPLY,
-    phase_names.FILE_SCAN, phase_names.FILE_CHECK, phase_names.DICTIONARY_READ, phase_names.UNNAMED,
-    phase_names.DICTIONARY, phase_names.REST_TO_READY, phase_names.UNDO_AND_TEMP, phase_names.BUFFER_POOL,
-    phase_names.DIRECTORY_LISTING, phase_names.SYSTEM_FILES, phase_names.PROCESS_START, phase_names.FIRST_QUERY,
-    phase_names.INNODB_INITIALIZATION, phase_names.REDO_LOG_RESIZE, phase_names.SERVER_UPGRADE,
-    phase_names.BINLOG_RECOVERY, phase_names.ROLLBACK, phase_names.BUFFER_POOL_LOAD, phase_names.DICTIONARY_UPGRADE,
-    phase_names.ARIA_RECOVERY, phase_names.STATE_TRANSFER, phase_names.SYSTEM_TABLES,
+    phase_table.DISCOVERY, phase_table.VALIDATION, phase_table.REDO_SCAN, phase_table.REDO_APPLY,
+    phase_table.FILE_SCAN, phase_table.FILE_CHECK, phase_table.DICTIONARY_READ, phase_table.UNNAMED,
+    phase_table.DICTIONARY, phase_table.REST_TO_READY, phase_table.UNDO_AND_TEMP, phase_table.BUFFER_POOL,
+    phase_table.DIRECTORY_LISTING, phase_table.SYSTEM_FILES, phase_table.PROCESS_START, phase_table.FIRST_QUERY,
+    phase_table.INNODB_INITIALIZATION, phase_table.REDO_LOG_RESIZE, phase_table.SERVER_UPGRADE,
+    phase_table.BINLOG_RECOVERY, phase_table.ROLLBACK, phase_table.BUFFER_POOL_LOAD, phase_table.DICTIONARY_UPGRADE,
+    phase_table.ARIA_RECOVERY, phase_table.STATE_TRANSFER, phase_table.SYSTEM_TABLES,
 )  # fmt: skip
 
 
 def phase_segment(phase: str) -> Segment:
     """Returns the colour of a phase: the same in every chart, hatched if another phase has the plain colour. Phases
     that no log line separates have the colour of the first one, with the hatching reversed."""
-    first, joined, _ = phase.partition(phase_names.JOIN)
+    first, joined, _ = phase.partition(phase_table.JOIN)
     order = _PHASE_COLOUR_ORDER
-    number = order.index(first if first in order else phase_names.FIRST_QUERY)  # a query after it
+    number = order.index(first if first in order else phase_table.FIRST_QUERY)  # a query after it
     return Segment(phase, f"phase p{number % COLOURS}", bool(joined) != (number >= COLOURS))
 
 

@@ -13,20 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sessions import FIXTURES
 
-from recovery.analysis.phase_names import (
-    UNNAMED,
-    estimated_phases,
-    named_share,
-    seconds_by_name,
-    seconds_of_starts,
-    sorted_phases,
-    what_happens_in,
-)
-from recovery.model import Phase, parse_version
-from recovery.mysqld import error_log
-from recovery.mysqld.error_log import Milestone, milestone_of
-from recovery.mysqld.log_analysis import starts_in
-from recovery.mysqld.phases import (
+from recovery.logs import error_log
+from recovery.logs.error_log import Milestone, milestone_of
+from recovery.logs.log_analysis import starts_in
+from recovery.logs.phases import (
     FileAccess,
     PhaseTracker,
     Sighting,
@@ -36,6 +26,16 @@ from recovery.mysqld.phases import (
     phases_of,
     with_first_query,
     with_traced_check,
+)
+from recovery.model import Phase, parse_version
+from recovery.phase_table import (
+    UNNAMED,
+    estimated_phases,
+    named_share,
+    seconds_by_name,
+    seconds_of_starts,
+    sorted_phases,
+    what_happens_in,
 )
 
 CRASH = {generation: StartContext(generation, crashed=True) for generation in FileAccess}

@@ -11,7 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from recovery.analysis.phase_names import (
+from recovery.logs.error_log import error_text, is_error, is_harmless
+from recovery.logs.json_log import usual_line
+from recovery.logs.log_analysis import LoggedStart, StartParser, process_id_in
+from recovery.logs.start_progress import StartProgress, Totals
+from recovery.logs.timestamps import Stamp, StampReader
+from recovery.phase_table import (
     DICTIONARY_READ,
     DIRECTORY_LISTING,
     DISCOVERY,
@@ -20,11 +25,6 @@ from recovery.analysis.phase_names import (
     JOIN,
     VALIDATION,
 )
-from recovery.mysqld.error_log import error_text, is_error, is_harmless
-from recovery.mysqld.json_log import usual_line
-from recovery.mysqld.log_analysis import LoggedStart, StartParser, process_id_in
-from recovery.mysqld.start_progress import StartProgress, Totals
-from recovery.mysqld.timestamps import Stamp, StampReader
 
 _FILE_PHASES = {DISCOVERY, DIRECTORY_LISTING, FILE_SCAN, VALIDATION, DICTIONARY_READ, FILE_CHECK}
 """Phases in which a start reads the tables' files, which makes the next one faster as long as they stay in the page

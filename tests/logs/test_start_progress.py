@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sessions import FIXTURES
 
-from recovery.analysis.phase_names import (
+from recovery.logs.start_progress import (
+    PAGE_FLUSH,
+    ProcessSample,
+    Progress,
+    StartProgress,
+    Totals,
+    Unit,
+)
+from recovery.logs.watched_log import WatchedLog, find_loop
+from recovery.model import RedoSpan
+from recovery.phase_table import (
     BUFFER_POOL,
     DICTIONARY,
     FILE_CHECK,
@@ -24,16 +34,6 @@ from recovery.analysis.phase_names import (
     UNNAMED,
     VALIDATION,
 )
-from recovery.mysqld.redo_log import RedoSpan
-from recovery.mysqld.start_progress import (
-    PAGE_FLUSH,
-    ProcessSample,
-    Progress,
-    StartProgress,
-    Totals,
-    Unit,
-)
-from recovery.mysqld.watched_log import WatchedLog, find_loop
 
 LOGS = FIXTURES / "errorlogs"
 RECORDED = sorted(path.name.removesuffix("-crash.arrivals") for path in LOGS.glob("*-crash.arrivals"))

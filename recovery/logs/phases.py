@@ -15,7 +15,16 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
 
-from recovery.analysis.phase_names import (
+from recovery.logs.error_log import (
+    Milestone,
+    checkpoint_of,
+    is_note,
+    log_counters,
+    microsecond_stamp,
+    progress_of,
+)
+from recovery.model import Phase, Version, can
+from recovery.phase_table import (
     ARIA_RECOVERY,
     BINLOG_RECOVERY,
     BUFFER_POOL,
@@ -43,15 +52,6 @@ from recovery.analysis.phase_names import (
     UNDO_AND_TEMP,
     UNNAMED,
     VALIDATION,
-)
-from recovery.model import Phase, Version, can
-from recovery.mysqld.error_log import (
-    Milestone,
-    checkpoint_of,
-    is_note,
-    log_counters,
-    microsecond_stamp,
-    progress_of,
 )
 
 

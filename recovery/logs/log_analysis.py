@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from recovery.errors import UsageError
-from recovery.model import Flavor, Phase, Version, parse_version
-from recovery.mysqld.error_log import (
+from recovery.logs.error_log import (
     EndReport,
     EventKind,
     Milestone,
@@ -37,9 +36,9 @@ from recovery.mysqld.error_log import (
     progress_of,
     shutdown_request,
 )
-from recovery.mysqld.json_log import usual_line
-from recovery.mysqld.phases import BACKGROUND_MILESTONES, FileAccess, PhaseTracker
-from recovery.mysqld.timestamps import (
+from recovery.logs.json_log import usual_line
+from recovery.logs.phases import BACKGROUND_MILESTONES, FileAccess, PhaseTracker
+from recovery.logs.timestamps import (
     LogLine,
     Stamp,
     StampReader,
@@ -48,6 +47,7 @@ from recovery.mysqld.timestamps import (
     parse_stamp,
     shows_set_clock,
 )
+from recovery.model import Flavor, Phase, Version, parse_version
 
 _VERSION = re.compile(
     r"\((?:mysqld|mariadbd|server)\S* (\d+\.\d+\.\d+[^\s)]*)\) (?:starting|initializing)"

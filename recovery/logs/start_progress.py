@@ -17,7 +17,18 @@ from enum import Enum
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from recovery.analysis.phase_names import (
+from recovery.logs.error_log import MAX_SEARCHED_CHARS, EventKind, Milestone, classify, is_retried, milestone_of
+from recovery.logs.log_analysis import ONLY_AFTER_CRASH, version_of
+from recovery.logs.phases import (
+    BACKGROUND_MILESTONES,
+    PHASE_OPENED_BY,
+    CurrentPhase,
+    FileAccess,
+    PhaseTracker,
+)
+from recovery.logs.redo_work import SCAN_STEP_BYTES, Points, RedoLeft, RedoWork
+from recovery.model import Flavor, can
+from recovery.phase_table import (
     DICTIONARY,
     DISCOVERY,
     FILE_CHECK,
@@ -31,21 +42,9 @@ from recovery.analysis.phase_names import (
     UNNAMED,
     VALIDATION,
 )
-from recovery.model import Flavor, can
-from recovery.mysqld.error_log import MAX_SEARCHED_CHARS, EventKind, Milestone, classify, is_retried, milestone_of
-from recovery.mysqld.log_analysis import ONLY_AFTER_CRASH, version_of
-from recovery.mysqld.phases import (
-    BACKGROUND_MILESTONES,
-    PHASE_OPENED_BY,
-    CurrentPhase,
-    FileAccess,
-    PhaseTracker,
-)
-from recovery.mysqld.redo_work import SCAN_STEP_BYTES, Points, RedoLeft, RedoWork
 
 if TYPE_CHECKING:
-    from recovery.model import Version
-    from recovery.mysqld.redo_log import RedoSpan
+    from recovery.model import RedoSpan, Version
 
 PAGE_FLUSH = "page flush"
 """8.0 and later write all recovered pages after "Apply batch completed!", and log nothing of it. Reports call this time
