@@ -26,7 +26,6 @@ from recovery.errors import InterruptedByUserError, RecoveryError, UsageError, e
 from recovery.linux.file_opens import OpenOrder
 from recovery.linux.files import expand_path
 from recovery.linux.procfs import has_open, ids_in_namespaces, is_running, process_age_s, process_stat
-from recovery.logs.error_log import Milestone
 from recovery.logs.log_analysis import LoggedStart
 from recovery.logs.log_tail import LogTail
 from recovery.logs.start_progress import StartProgress
@@ -47,6 +46,7 @@ from recovery.mysqld.running_server import (
     uses_direct_io,
     what_it_waits_for,
 )
+from recovery.phase_table import Milestone
 from recovery.report.fmt import count_text
 
 if TYPE_CHECKING:

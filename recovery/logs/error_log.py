@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum, StrEnum
+from enum import StrEnum
+
+from recovery.phase_table import Milestone
 
 
 class EventKind(StrEnum):
@@ -26,11 +28,8 @@ class Event:
     text: str
 
 
-_READY = r"\[(?:Note|System)\] (?:\[MY-\d+\] \[Server\] )?(?!X Plugin).+: ready for connections\.(?:$| )"
-"""The server's own ready line, which names its executable. The X Plugin logs a similar line before it, without that
-name. Up to 5.7 and in MariaDB the line ends after the text, and "Version: ..." follows on the next line."""
 _PATTERNS: tuple[tuple[EventKind, re.Pattern[str]], ...] = (
-    (EventKind.READY, re.compile(_READY)),
+    (EventKind.READY, re.compile(Milestone.READY.value.pattern)),
     # The binlog and the XA coordinator also log "Starting crash recovery...", with three dots and without a checkpoint.
     (
         EventKind.CRASH_RECOVERY,
@@ -255,162 +254,28 @@ def progress_of(line: str) -> str | None:
 
 
 # --- Milestones: the messages that bound the phases of a start
-#
-# Texts drift between releases and flavors, so a milestone has many spellings. A line that matches none is ignored. The
-# texts of 5.6, 5.7, 8.0, 9.7, MariaDB 10.2 and 10.11 were recorded from real servers; those of 5.5, 8.4, MariaDB 10.1
-# and 10.6, and Percona Server were taken from bug reports.
 
-
-class Milestone(Enum):
-    """A message that bounds a phase. The members have the order in which a start usually logs them."""
-
-    SAFE = "mysqld_safe starts a server"
-    ANNOUNCED = "the server says that it starts"
-    STARTING = "the server names itself"
-    INITIALIZING = "the server makes a new data directory"
-    DIRECTORY_UPGRADE = "the data directory of 5.7 is upgraded"
-    TRANSFER = "a cluster sends all its data"
-    TRANSFERRED = "the data of the cluster are there"
-    ARIA = "the tables of Aria are recovered"
-    ARIA_RECOVERED = "the tables of Aria have been recovered"
-    INNODB = "InnoDB begins"
-    SCAN = "directories are listed, then every file is read"
-    LISTING = "directories are still being listed"
-    FOUND = "all directories have been listed"
-    SCANNING = "files are being read"
-    SCANNED = "every file has been read"
-    POOL = "the buffer pool is made"
-    POOLED = "the buffer pool is there"
-    SYSTEM = "the system tablespace is open"
-    REDO = "the redo log is read"
-    CHECKPOINT = "MariaDB reports a crash recovery"
-    DISCOVER = "every file is opened"
-    RESTORE = "every file has been opened"
-    APPLY = "redo is applied"
-    APPLIED = "redo has been applied"
-    SEGMENTS = "rollback segments are active"
-    RESIZE = "the redo log is rebuilt in another size"
-    RESIZED = "the redo log has been rebuilt"
-    UNDO = "undo and temporary tablespaces are opened"
-    STARTED = "InnoDB is up"
-    DICTIONARY = "the data dictionary is opened"
-    VALIDATE = "the dictionary is read, then every file is compared with it"
-    CHECK = "the dictionary has been read, and files are compared with it"
-    CHECKING = "files are being compared with the dictionary"
-    VALIDATED = "every file has been compared with the dictionary"
-    DICTIONARY_READ = "the data dictionary is in use"
-    DICTIONARY_UPGRADE = "the data dictionary of an older server is upgraded"
-    DICTIONARY_UPGRADED = "the data dictionary is of this server"
-    UPGRADE = "tables of an older server are upgraded"
-    UPGRADED = "the upgrade is done"
-    BINLOG = "prepared transactions are looked up in the binlog"
-    BINLOG_READ = "prepared transactions are settled"
-    READY = "ready for connections"
-    # Work of background threads, in parallel with the start.
-    POOL_LOAD = "the buffer pool is loaded"
-    POOL_LOADED = "the buffer pool has been loaded"
-    ROLLBACK = "transactions are rolled back"
-    ROLLED_BACK = "transactions have been rolled back"
-
-
-_MILESTONE_PATTERNS: tuple[tuple[Milestone, str], ...] = (
-    (Milestone.SAFE, r"mysqld_safe Starting \S+ daemon"),
-    (Milestone.ANNOUNCED, r"\[MY-015015\]|MySQL Server - start\."),
-    (Milestone.STARTING, r"starting as process \d|Starting MariaDB .* as process \d"),
-    (Milestone.INITIALIZING, r"initializing of server in progress"),
-    (Milestone.DIRECTORY_UPGRADE, r"\[MY-011012\]|Starting upgrade of data directory"),
-    (
-        Milestone.TRANSFER,
-        r"(?:WSREP:|\[WSREP\]|\[Galera\]) (?:State transfer required|Running: 'wsrep_sst_|Initiating SST/IST transfer)",
-    ),
-    (Milestone.TRANSFERRED, r"(?:WSREP:|\[WSREP\]|\[Galera\]) SST (?:succeeded|complete)"),
-    (Milestone.ARIA, r"Aria engine: starting recovery"),
-    (Milestone.ARIA_RECOVERED, r"Aria engine: recovery done"),
-    (Milestone.INNODB, r"InnoDB initialization has started"),
-    (Milestone.SCAN, r"Directories to scan|\[InnoDB\] Scanning '"),
-    (Milestone.LISTING, r"Files found so far: \d"),
-    (Milestone.FOUND, r"Found \d+ '\.ibd'|Using \d+ threads? to scan \d"),
-    (Milestone.SCANNING, r"Checked \d+/\d+ files"),
-    (Milestone.SCANNED, r"Completed space ID check of"),
-    (Milestone.POOL, r"Initializing buffer pool|InnoDB: innodb_buffer_pool_size_max="),
-    (Milestone.POOLED, r"Completed initialization of buffer pool"),
-    (Milestone.SYSTEM, r"[Hh]ighest supported file format is"),
-    (Milestone.CHECKPOINT, r"Starting crash recovery from checkpoint"),
-    (Milestone.DISCOVER, r"Reading tablespace information from the \.ibd"),
-    (Milestone.RESTORE, r"Restoring possible half-written"),
-    (
-        Milestone.REDO,
-        r"Log scan progressed past|log sequence numbers? .{0,120}(?:do|does) not match|Starting log scan based"
-        # The binlog's "Starting crash recovery..." has three dots, and no InnoDB before it.
-        r"|Database was not shut ?down normally|InnoDB(?::|\]) Starting crash recovery\.(?!\.)"
-        r"|latest found checkpoint|Starting to parse redo log|Doing recovery: scanned up to"
-        r"|InnoDB: (?:Read|Parsed) redo log up to|InnoDB: End of log at LSN",
-    ),
-    (
-        Milestone.APPLY,
-        r"Starting an apply batch|Applying a batch of|Starting (?:a|final) batch to recover|InnoDB: To recover: ",
-    ),
-    (Milestone.APPLIED, r"InnoDB(?::|\]) Apply batch completed"),
-    (Milestone.SEGMENTS, r"rollback segments?(?:\(s\))? .{0,60}active"),
-    (Milestone.RESIZE, r"(?:Resizing|Upgrading) redo log|Starting to delete and rewrite (?:redo )?log file"),
-    (Milestone.RESIZED, r"New (?:redo )?log files? created"),
-    (
-        Milestone.UNDO,
-        r"Using undo tablespace|Opened \d+ existing undo tablespaces|Removed temporary tablespace"
-        r"|Creating shared tablespace for temp|Waiting for (?:purge|the background threads) to start",
-    ),
-    (
-        Milestone.STARTED,
-        r"started; log sequence number|InnoDB: log sequence number \d+; transaction id"
-        r"|InnoDB initialization has ended",
-    ),
-    (Milestone.DICTIONARY, r"Data dictionary (?:restarting|initializing)"),
-    (Milestone.VALIDATE, r"Reading DD tablespace files"),
-    (Milestone.CHECK, r"Skipping InnoDB tablespace path validation"),
-    # The last line has nearly the same words as those about progress before it, but a code of its own.
-    (Milestone.CHECKING, r"\[MY-012350\]|threads? have validated \d|Validated \d+ out of \d"),
-    (Milestone.VALIDATED, r"\[MY-012356\]|Validated \d+/\d+  tablespaces|Scanned \d+ tablespaces\. Validated"),
-    (Milestone.DICTIONARY_READ, r"Using data dictionary with version"),
-    (Milestone.DICTIONARY_UPGRADE, r"Data dictionary upgrading from version|MySQL server upgrading from version"),
-    (Milestone.DICTIONARY_UPGRADED, r"Data dictionary upgrade from version .{1,60} completed"),
-    (Milestone.UPGRADE, r"Server upgrade from .{1,60} started"),
-    (Milestone.UPGRADED, r"Server upgrade from .{1,60} completed"),
-    (Milestone.BINLOG, r"Recovering after a crash using|Starting XA crash recovery"),
-    # 9.x ends the part of InnoDB with "Crash recovery finished in InnoDB engine", which must not match: it is logged on
-    # clean starts too.
-    (Milestone.BINLOG_READ, r"rash (?:table )?recovery finished\."),
-    (Milestone.POOL_LOAD, r"Loading buffer pool\(s\) from"),
-    (Milestone.POOL_LOADED, r"Buffer pool\(s\) load (?:completed|aborted)|Cannot open '.{0,200}ib_buffer_pool"),
-    (Milestone.ROLLBACK, r"Starting in background the rollback"),
-    (Milestone.ROLLED_BACK, r"Rollback of non-prepared transactions completed"),
-    (Milestone.READY, _READY),
-)
-# Every line that matches a spelling contains one of these: a quick test for the many lines that are irrelevant.
-_MILESTONE_HINTS = (
-    "MY-011012", "upgrade of data", "tate transfer", "wsrep_sst_", "SST", "Aria engine",
-    "mysqld_safe", "Server - start", "MY-015015", "as process ", "initializing of", "InnoDB initialization",
-    "Directories to scan", "Scanning '", "so far", "Found ", " to scan ", "Checked ", "Completed ",
-    "Initializing buffer", "size_max=", "file format is",
-    "rash recovery", "able recovery", "Reading ", "Restoring ", "Log scan", "log scan", "log sequence number",
-    "was not shut", "checkpoint", "redo log",
-    "End of log", "pply batch", "batch to recover", "Applying a", "To recover", "undo tablespace", "rollback",
-    "Removed temporary", "Creating shared", "Waiting for ", "ata dictionary", "MY-012356", "alidated",
-    "MY-012350", "path validation", "rewrite ", "created",
-    "Server upgrade", "server upgrading", "Recovering after",
-    "uffer pool(s)", "ib_buffer_pool", "Rollback of", "ready for conn",
-)  # fmt: skip
-_ANY_MILESTONE = re.compile(
-    "|".join(f"(?P<{milestone.name}>{spelling})" for milestone, spelling in _MILESTONE_PATTERNS)
-)
+_SPELLINGS = tuple((one, re.compile(one.value.pattern), one.value.hints) for one in Milestone)
+_MILESTONES_HINTED_BY = {
+    hint: tuple((one, pattern) for one, pattern, hints in _SPELLINGS if hint in hints)
+    for hint in dict.fromkeys(hint for _, _, hints in _SPELLINGS for hint in hints)
+}
 
 
 def milestone_of(line: str) -> Milestone | None:
-    """Returns the milestone in a line, or None for the many lines that bound no phase."""
+    """Returns the milestone in a line, or None for the many lines that bound no phase. Of several, it is the one that
+    the line has first."""
     text = line[:MAX_SEARCHED_CHARS]
-    if not any(hint in text for hint in _MILESTONE_HINTS):
+    hinted = [rows for hint, rows in _MILESTONES_HINTED_BY.items() if hint in text]
+    if not hinted:
         return None
-    match = _ANY_MILESTONE.search(text.rstrip())
-    return Milestone[match.lastgroup] if match is not None and match.lastgroup else None
+    text, found, at = text.rstrip(), None, MAX_SEARCHED_CHARS
+    for rows in hinted:
+        for milestone, pattern in rows:
+            match = pattern.search(text)
+            if match is not None and match.start() < at:
+                found, at = milestone, match.start()
+    return found
 
 
 _WHOLE_LINES = ("InnoDB: ", "Version: '", "\t")

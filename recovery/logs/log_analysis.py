@@ -26,7 +26,6 @@ from recovery.errors import UsageError
 from recovery.logs.error_log import (
     EndReport,
     EventKind,
-    Milestone,
     StartErrors,
     classify,
     end_report_of,
@@ -37,7 +36,7 @@ from recovery.logs.error_log import (
     shutdown_request,
 )
 from recovery.logs.json_log import usual_line
-from recovery.logs.phases import BACKGROUND_MILESTONES, FileAccess, PhaseTracker
+from recovery.logs.phases import BACKGROUND_MILESTONES, PhaseTracker
 from recovery.logs.timestamps import (
     LogLine,
     Stamp,
@@ -48,6 +47,7 @@ from recovery.logs.timestamps import (
     shows_set_clock,
 )
 from recovery.model import Flavor, Phase, Version, parse_version
+from recovery.phase_table import FileAccess, Milestone
 
 _VERSION = re.compile(
     r"\((?:mysqld|mariadbd|server)\S* (\d+\.\d+\.\d+[^\s)]*)\) (?:starting|initializing)"

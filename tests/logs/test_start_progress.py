@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 from sessions import FIXTURES
 
 from recovery.logs.start_progress import (
-    PAGE_FLUSH,
     ProcessSample,
     Progress,
     StartProgress,
     Totals,
-    Unit,
 )
 from recovery.logs.watched_log import WatchedLog, find_loop
 from recovery.model import RedoSpan
@@ -26,6 +24,7 @@ from recovery.phase_table import (
     FILE_CHECK,
     FILE_SCAN,
     JOIN,
+    PAGE_FLUSH,
     PROCESS_START,
     REDO_APPLY,
     REDO_SCAN,
@@ -33,6 +32,7 @@ from recovery.phase_table import (
     ROLLBACK,
     UNNAMED,
     VALIDATION,
+    Unit,
 )
 
 LOGS = FIXTURES / "errorlogs"

@@ -304,26 +304,15 @@ def _usable_prediction(curve: Curve, tables: int) -> Prediction | None:
 
 # --- Phases of a start
 
-# Phases that take long come first, because the first colours differ most. Sixteen styles are distinct; the others are
-# used twice, by phases that are rare or that no start has in common.
-_PHASE_COLOUR_ORDER = (
-    phase_table.DISCOVERY, phase_table.VALIDATION, phase_table.REDO_SCAN, phase_table.REDO_APPLY,
-    phase_table.FILE_SCAN, phase_table.FILE_CHECK, phase_table.DICTIONARY_READ, phase_table.UNNAMED,
-    phase_table.DICTIONARY, phase_table.REST_TO_READY, phase_table.UNDO_AND_TEMP, phase_table.BUFFER_POOL,
-    phase_table.DIRECTORY_LISTING, phase_table.SYSTEM_FILES, phase_table.PROCESS_START, phase_table.FIRST_QUERY,
-    phase_table.INNODB_INITIALIZATION, phase_table.REDO_LOG_RESIZE, phase_table.SERVER_UPGRADE,
-    phase_table.BINLOG_RECOVERY, phase_table.ROLLBACK, phase_table.BUFFER_POOL_LOAD, phase_table.DICTIONARY_UPGRADE,
-    phase_table.ARIA_RECOVERY, phase_table.STATE_TRANSFER, phase_table.SYSTEM_TABLES,
-)  # fmt: skip
-
 
 def phase_segment(phase: str) -> Segment:
     """Returns the colour of a phase: the same in every chart, hatched if another phase has the plain colour. Phases
-    that no log line separates have the colour of the first one, with the hatching reversed."""
+    that no log line separates have the colour of the first one, with the hatching reversed. Sixteen styles are
+    distinct; the others are used twice, by phases that are rare or that no start has in common."""
     first, joined, _ = phase.partition(phase_table.JOIN)
-    order = _PHASE_COLOUR_ORDER
-    number = order.index(first if first in order else phase_table.FIRST_QUERY)  # a query after it
-    return Segment(phase, f"phase p{number % COLOURS}", bool(joined) != (number >= COLOURS))
+    # A query after the start is one like the first query.
+    row = phase_table.ROWS[phase_table.FIRST_QUERY if phase_table.is_after_the_start(phase) else first]
+    return Segment(phase, f"phase p{row.colour % COLOURS}", bool(joined) != (row.colour >= COLOURS))
 
 
 def is_phase(entry: LegendEntry) -> bool:
