@@ -39,9 +39,7 @@ LOGS = FIXTURES / "errorlogs"
 ROOT = Path(__file__).parent.parent
 UNBOUNDED = {phase_table.PAGE_FLUSH, phase_table.UNNAMED, phase_table.FIRST_QUERY}
 """Phases that no line of the log opens."""
-EVERY_START = [
-    StartContext(access, *known) for access in FileAccess for known in product((True, False), repeat=4)
-]  # fmt: skip
+EVERY_START = [StartContext(access, *known) for access in FileAccess for known in product((True, False), repeat=4)]
 
 
 def each(rows: list[PhaseRow]) -> pytest.MarkDecorator:
@@ -104,7 +102,7 @@ def test_a_line_that_one_series_logs_opens_a_phase_of_that_series(milestone: Mil
 @each([row for row in TABLE if row.name not in UNBOUNDED and not row.background])
 def test_each_line_that_opens_a_phase_names_it(row: PhaseRow) -> None:
     for bounds in row.bounds:
-        for opener in bounds.opens if bounds.closes else ():
+        for opener in bounds.opens if bounds.closes else ():  # the others are only for a phase that lasts
             pairs = product(bounds.closes, EVERY_START)
             assert any(holds(row, opener, closer, start) for closer, start in pairs), opener.name
 

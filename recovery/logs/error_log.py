@@ -28,31 +28,29 @@ class Event:
     text: str
 
 
-_PATTERNS: tuple[tuple[EventKind, re.Pattern[str]], ...] = (
-    (EventKind.READY, re.compile(Milestone.READY.value.pattern)),
-    # The binlog and the XA coordinator also log "Starting crash recovery...", with three dots and without a checkpoint.
-    (
-        EventKind.CRASH_RECOVERY,
-        re.compile(r"Database was not shut ?down normally|Starting crash recovery from checkpoint"),
-    ),
-    (EventKind.SHUTDOWN, re.compile(r": Shutdown complete(?:$| \()")),
-    # Only errors that end a start. Many [ERROR] lines do not: a missing mysql.plugin, a failed plugin, a lost
-    # tablespace.
-    (EventKind.FAILURE, re.compile(r"\[ERROR\].*\bAborting\b")),
-    (EventKind.FAILURE, re.compile(r"\[ERROR\].*\bunknown (?:variable|option)\b")),
-    (EventKind.FAILURE, re.compile(r"Unable to lock \.?/?\S*ibdata1")),
-    # MariaDB would retry for 30 seconds, but no process of ours is left that could hold the lock.
-    (EventKind.FAILURE, re.compile(r"Can't lock aria control file")),
-    (EventKind.FAILURE, re.compile(r"Fatal error: |Fatal error in defaults handling")),
-    (EventKind.FAILURE, re.compile(r"\[ERROR\].*Can't start server")),
-    (EventKind.FAILURE, re.compile(r"\b(?:mysqld|mariadbd) got (?:signal|exception) ")),
-    (EventKind.FAILURE, re.compile(r"error while loading shared libraries: ")),
+_EVENTS = tuple(
+    (kind, hint, re.compile(pattern))
+    for kind, hint, pattern in (
+        *((EventKind.READY, hint, Milestone.READY.value.pattern) for hint in Milestone.READY.value.hints),
+        # The binlog and the XA coordinator also log "Starting crash recovery...", with three dots and without a
+        # checkpoint.
+        (EventKind.CRASH_RECOVERY, "was not shut", r"Database was not shut ?down normally"),
+        (EventKind.CRASH_RECOVERY, "from checkpoint", r"Starting crash recovery from checkpoint"),
+        (EventKind.SHUTDOWN, "Shutdown complete", r": Shutdown complete(?:$| \()"),
+        # Only errors that end a start. Many [ERROR] lines do not: a missing mysql.plugin, a failed plugin, a lost
+        # tablespace.
+        (EventKind.FAILURE, "Aborting", r"\[ERROR\].*\bAborting\b"),
+        (EventKind.FAILURE, "unknown ", r"\[ERROR\].*\bunknown (?:variable|option)\b"),
+        (EventKind.FAILURE, "Unable to lock", r"Unable to lock \.?/?\S*ibdata1"),
+        # MariaDB would retry for 30 seconds, but no process of ours is left that could hold the lock.
+        (EventKind.FAILURE, "lock aria", r"Can't lock aria control file"),
+        (EventKind.FAILURE, "Fatal error", r"Fatal error: |Fatal error in defaults handling"),
+        (EventKind.FAILURE, "start server", r"\[ERROR\].*Can't start server"),
+        (EventKind.FAILURE, "d got ", r"\b(?:mysqld|mariadbd) got (?:signal|exception) "),
+        (EventKind.FAILURE, "while loading", r"error while loading shared libraries: "),
+    )
 )
-# Every line that matches a pattern contains one of these: a quick test for the many lines that are irrelevant.
-_HINTS = re.compile(
-    r"ready for|not shut|crash recovery|Shutdown c|Abort|unknown |Unable to|Can't (?:lock|start)|Fatal"
-    r"| got |while loading"
-)
+"""For each kind of line: what it reports, a text that it contains, for a quick test, and the pattern."""
 MAX_SEARCHED_CHARS = 2000
 """Number of characters of a line that are searched. The server's message is within them, and searching a line of
 megabytes would take minutes."""
@@ -64,10 +62,8 @@ def classify(line: str) -> Event | None:
     """Returns the event that a line reports, or None for the many lines that neither end a start nor prove what kind of
     start it was."""
     text = line[:MAX_SEARCHED_CHARS].rstrip()
-    if _HINTS.search(text) is None:
-        return None
-    for kind, pattern in _PATTERNS:
-        if pattern.search(text):
+    for kind, hint, pattern in _EVENTS:
+        if hint in text and pattern.search(text):
             return Event(kind, text)
     return None
 
@@ -197,24 +193,20 @@ _COUNTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("rseg using", r"initialize rseg using (\d+) thread", ("rollback_segment_threads",)),
 )
 _COUNT_PATTERNS = tuple((hint, re.compile(pattern, re.ASCII), names) for hint, pattern, names in _COUNTS)
-_PROGRESS_HINTS = (
-    "Checked ",
-    "so far",
-    "Validated ",
-    "Progress in",
-    "scanned up to",
-    "redo log up to",
-    "To recover",
-    "MY-012533",
-    "recovered pages",
-)
-# "Validated a/b" with two blanks is no progress: it ends the work.
-_PROGRESS = re.compile(
-    r"Checked \d+/\d+|Files found so far: \d+|(?:threads? have v|V)alidated \d+ out of \d+|Validated \d+/\d+ (?! )"
-    r"|Progress in percents?:(?: \d{1,3})+(?!\d)|scanned up to log sequence number \d+(?: \(\d+%\))?"
-    r"|(?:Read|Parsed) redo log up to LSN=\d+|To recover: (?:LSN [\d/]+; )?\d+ pages|\[MY-012533\] \[InnoDB\] \d{1,3}%"
-    r"|recovered pages:(?: \d{1,3}%)+",  # of Aria
-    re.ASCII,
+_PROGRESS = tuple(
+    (hint, re.compile(pattern, re.ASCII))
+    for hint, pattern in (
+        ("Checked ", r"Checked \d+/\d+"),
+        ("so far", r"Files found so far: \d+"),
+        ("alidated ", r"(?:threads? have v|V)alidated \d+ out of \d+"),
+        ("Validated ", r"Validated \d+/\d+ (?! )"),  # with two blanks it is no progress: it ends the work
+        ("Progress in", r"Progress in percents?:(?: \d{1,3})+(?!\d)"),
+        ("scanned up to", r"scanned up to log sequence number \d+(?: \(\d+%\))?"),
+        ("redo log up to", r"(?:Read|Parsed) redo log up to LSN=\d+"),
+        ("To recover", r"To recover: (?:LSN [\d/]+; )?\d+ pages"),
+        ("MY-012533", r"\[MY-012533\] \[InnoDB\] \d{1,3}%"),
+        ("recovered pages", r"recovered pages:(?: \d{1,3}%)+"),  # of Aria
+    )
 )
 _MAX_DIGITS = 18
 _CHECKPOINT = re.compile(
@@ -245,7 +237,8 @@ def progress_of(line: str) -> str | None:
     """Returns the progress that a line reports, such as `Checked 15615/20298`, or None. Some lines grow by one
     percentage after another; the last one is returned."""
     text = line[:MAX_SEARCHED_CHARS]
-    match = _PROGRESS.search(text) if any(hint in text for hint in _PROGRESS_HINTS) else None
+    found = (pattern.search(text) for hint, pattern in _PROGRESS if hint in text)
+    match = next(filter(None, found), None)
     if match is None:
         return None
     progress = match.group().strip()
@@ -310,47 +303,36 @@ class EndReport:
     """Whether the reason explains more than the signal or the exit code that another line has."""
 
 
-_END_REPORTS: tuple[tuple[re.Pattern[str], EndReport], ...] = (
-    (
-        re.compile(r"(?:mysqld|mariadbd)[_-]safe (?:Number of processes running now: \d|\S{1,80} restarted)"),
-        EndReport(None, ended=True),
-    ),
-    (re.compile(r"(?:mysqld|mariadbd)[_-]safe \S{1,80} from pid file .{1,300} ended"), EndReport(None, ended=True)),
-    (
-        re.compile(
-            r"[Oo]ut of memory: Kill(?:ed)? process \d+ \((?:mysqld|mariadbd)\)"
-            r"|(?:mysql|maria|percona)\S{0,80}: (?:A process of this unit has been killed by the OOM killer"
-            r"|Failed with result 'oom-kill')"
-        ),
-        EndReport("the kernel killed it for lack of memory", ended=False, strong=True),
-    ),
-    (
-        re.compile(r"(?:mysql|maria|percona)\S{0,80}:? [Ss]tart(?:-up)? (?:operation )?timed out"),
-        EndReport("systemd stopped it, because its start took too long (TimeoutStartSec)", ended=False, strong=True),
-    ),
+_BY_KERNEL = EndReport("the kernel killed it for lack of memory", ended=False, strong=True)
+_BY_SYSTEMD = EndReport(
+    "systemd stopped it, because its start took too long (TimeoutStartSec)", ended=False, strong=True
 )
+_SAFE, _UNIT = r"(?:mysqld|mariadbd)[_-]safe ", r"(?:mysql|maria|percona)\S{0,80}:"
+_EXITED = "rocess exited"
+_END_REPORTS = tuple(
+    (hint, re.compile(pattern), report)
+    for hint, pattern, report in (
+        ("running now: ", rf"{_SAFE}Number of processes running now: \d", EndReport(None, ended=True)),
+        (" restarted", rf"{_SAFE}\S{{1,80}} restarted", EndReport(None, ended=True)),
+        ("from pid file", rf"{_SAFE}\S{{1,80}} from pid file .{{1,300}} ended", EndReport(None, ended=True)),
+        ("ut of memory", r"[Oo]ut of memory: Kill(?:ed)? process \d+ \((?:mysqld|mariadbd)\)", _BY_KERNEL),
+        ("OOM killer", rf"{_UNIT} A process of this unit has been killed by the OOM killer", _BY_KERNEL),
+        ("oom-kill", rf"{_UNIT} Failed with result 'oom-kill'", _BY_KERNEL),
+        ("timed out", rf"{_UNIT}? [Ss]tart(?:-up)? (?:operation )?timed out", _BY_SYSTEMD),
+    )
+)
+STRONG_END_HINTS = tuple(hint for hint, _, report in _END_REPORTS if report.strong)
+"""Every line with a strong reason contains one of these."""
 _MAIN_PROCESS = re.compile(
     r"(?:mysql|maria|percona)\S{0,80}: [Mm]ain process exited, code=(\w{1,20}), status=(\d{1,3})(?:/(\w{1,20}))?",
     re.ASCII,
-)
-_END_HINTS = (
-    "running now: ",
-    " restarted",
-    "from pid file",
-    "ut of memory",
-    "OOM killer",
-    "oom-kill",
-    "timed out",
-    "rocess exited",
 )
 
 
 def end_report_of(line: str) -> EndReport | None:
     """Returns what a line of mysqld_safe, systemd or the kernel shows about the end of a server, or None."""
     text = line[:MAX_SEARCHED_CHARS]
-    if not any(hint in text for hint in _END_HINTS):
-        return None
-    if (exited := _MAIN_PROCESS.search(text)) is not None:
+    if _EXITED in text and (exited := _MAIN_PROCESS.search(text)) is not None:
         how = "a signal ended it" if exited[1] in ("killed", "dumped") else "it exited"
         return EndReport(f"{how} (status {'/'.join(filter(None, exited.groups()[1:]))})", ended=True)
-    return next((report for pattern, report in _END_REPORTS if pattern.search(text)), None)
+    return next((report for hint, pattern, report in _END_REPORTS if hint in text and pattern.search(text)), None)

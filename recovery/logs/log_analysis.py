@@ -24,6 +24,7 @@ from typing import BinaryIO, cast
 
 from recovery.errors import UsageError
 from recovery.logs.error_log import (
+    STRONG_END_HINTS,
     EndReport,
     EventKind,
     StartErrors,
@@ -610,15 +611,18 @@ _CHUNK_BYTES = 1 << 18
 _LONGEST_LINE_BYTES = 1 << 16
 """Longer lines are cut, so that a log without newlines does not fill the memory."""
 _OVERLAP_BYTES = 1 << 10
-_ANCHORS = (
-    b"as process ", b"Server - start", b"MY-015015", b"mysqld_safe", b"mariadbd-safe", b"[Entrypoint]",
-    b"initializ", b"Initializ", b"Directories to scan", b"Completed init",
-    b"file format is", b"ready for conn", b"rash recovery", b"was not shut", b"not match", b"redo log",
-    b"tablespace information", b"checkpoint", b"load completed", b"load aborted", b"ackground the rollback",
-    b"Rollback of non", b"Version: ", b"Scanning '", b"size_max=", b"Log scan prog", b"log scan based",
-    b"scanned up to", b"End of log", b"Loading buffer", b"ib_buffer_pool", b"ut of memory", b"OOM killer", b"oom-kill",
-    b"timed out",
-)  # fmt: skip
+_IDLE_MILESTONES = {*_START_MILESTONES, *_EARLY, *_ONLY_DURING_START, *BACKGROUND_MILESTONES}
+_ANCHORS = tuple(
+    dict.fromkeys(
+        text.encode()
+        for text in (
+            *(hint for milestone in Milestone if milestone in _IDLE_MILESTONES for hint in milestone.value.hints),
+            *STRONG_END_HINTS,
+            *_NO_SERVER,
+            "Version: ",
+        )
+    )
+)
 """Every line that matters while no start is under way contains one of these."""
 
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sessions import FIXTURES
 
+from recovery.logs import error_log
 from recovery.logs.error_log import milestone_of
 from recovery.logs.log_analysis import starts_in
 from recovery.logs.phases import (
@@ -399,13 +400,24 @@ def test_any_text_has_a_mark_or_none(text: str) -> None:
     assert milestone_of(text) is None or isinstance(milestone_of(text), Milestone)
 
 
-@pytest.mark.parametrize("milestone", Milestone)
+HINTED = [
+    *((one.name, one.value.hints, re.compile(one.value.pattern)) for one in Milestone),
+    *((kind.value, (hint,), pattern) for kind, hint, pattern in error_log._EVENTS),
+    *((names[0], (hint,), pattern) for hint, pattern, names in error_log._COUNT_PATTERNS),
+    *(("progress", (hint,), pattern) for hint, pattern in error_log._PROGRESS),
+    *(("end", (hint,), pattern) for hint, pattern, _ in error_log._END_REPORTS),
+    ("end", (error_log._EXITED,), error_log._MAIN_PROCESS),
+]
+
+
+@pytest.mark.parametrize(("hints", "pattern"), [row[1:] for row in HINTED], ids=[row[0] for row in HINTED])
 @settings(max_examples=30)
 @given(data=st.data())
-def test_every_text_that_a_milestone_matches_has_one_of_its_hints(milestone: Milestone, data: st.DataObject) -> None:
-    line = milestone.value
-    text = data.draw(st.from_regex(re.compile(line.pattern, re.ASCII)))
-    assert any(hint in text for hint in line.hints)
+def test_every_text_that_a_pattern_matches_has_one_of_its_hints(
+    hints: tuple[str, ...], pattern: re.Pattern[str], data: st.DataObject
+) -> None:
+    text = data.draw(st.from_regex(pattern))
+    assert any(hint in text for hint in hints)
 
 
 # --- Recorded crash starts of real servers
