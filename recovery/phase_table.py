@@ -6,8 +6,10 @@ charts, pages, `analyze`, `watch`, advice."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import pairwise
 
 from recovery.model import Phase, Version, can
 
@@ -262,7 +264,7 @@ _EARLY = {
     _M.INNODB, _M.SCANNED,
 }  # fmt: skip
 _REDO = _span(_M.SYSTEM, _M.APPLIED)
-_AFTER_REDO = _span(_M.SEGMENTS, _M.STARTED)
+AFTER_REDO = _span(_M.SEGMENTS, _M.STARTED)
 _OF_DICTIONARY = _span(_M.DICTIONARY, _M.DICTIONARY_UPGRADED)
 _AFTER_DICTIONARY = _ANY - _OF_DICTIONARY - {_M.STARTED}
 
@@ -274,9 +276,9 @@ _AFTER_DICTIONARY = _ANY - _OF_DICTIONARY - {_M.STARTED}
 class Bounds:
     """Two lines of the log that have a phase between them. A condition that is None holds for every start."""
 
-    opens: set[Milestone]
+    opens: AbstractSet[Milestone]
     """Any of these opens the phase."""
-    closes: set[Milestone] = field(default_factory=lambda: _LATER)
+    closes: AbstractSet[Milestone] = field(default_factory=lambda: _LATER)
     """Any of these closes it, if it is the next one."""
     lasting: bool = True
     """Whether a server is said to be in this phase while the line that opens it is the last one."""
@@ -284,7 +286,7 @@ class Bounds:
     """What the log must have shown before, so that the server is said to be in it."""
     alone: bool = False
     """Whether no other phase has a part of this time."""
-    access: set[FileAccess] | None = None
+    access: AbstractSet[FileAccess] | None = None
     crashed: bool | None = None
     has_notes: bool | None = None
     has_redo: bool | None = None
@@ -377,7 +379,7 @@ class PhaseRow:
     """A phase: a row of the table."""
 
     name: str
-    series: set[FileAccess]
+    series: AbstractSet[FileAccess]
     """The servers that have it."""
     bounds: tuple[Bounds, ...]
     """The lines that open and close it. Nothing in the log bounds a phase without any."""
@@ -393,7 +395,8 @@ class PhaseRow:
     """How it is counted together with the phase before, where no line separates the two."""
     progress: tuple[Milestone, Milestone] | None = None
     """The line about its progress, which servers write every ten seconds, and the one that opens it. If that is not
-    logged, the phase began ten seconds before the first line about its progress: an estimate."""
+    logged, the phase began ten seconds before the first line about its progress: an estimate. Otherwise no line
+    separates it from the row above."""
     background: bool = False
     """Whether threads in the background do it, concurrent with the other phases."""
     is_reported: bool = True
@@ -438,7 +441,7 @@ PAGE_FLUSH = "page flush"
 """8.0 and later write all recovered pages after "Apply batch completed!", and log nothing of it. Reports call this time
 `unnamed`, since they cannot tell how much of it the flush took."""
 
-_OTHER = (Said("other-phases"),)
+_OTHER, _UPGRADE = (Said("other-phases"),), (Said("upgrade"),)
 _REDO_ERRORS = (0.9, 0.8, 0.7)
 _UNLOGGED_CHECK = (
     # By default, 8.0 and later do not log that they read their dictionary and check the files.
@@ -594,12 +597,12 @@ TABLE = (
         VALIDATION,
         series=_UNLOGGED,
         bounds=(
-            Bounds({_M.APPLIED}, _AFTER_REDO, crashed=True),
-            Bounds(_REDO - {_M.APPLIED}, _AFTER_REDO, lasting=False, crashed=True),
+            Bounds({_M.APPLIED}, AFTER_REDO, crashed=True),
+            Bounds(_REDO - {_M.APPLIED}, AFTER_REDO, lasting=False, crashed=True),
             # MariaDB 10.2 does not log the end of the batch.
             Bounds({_M.APPLY}, _NEVER, after=_M.CHECKPOINT, crashed=True),
             # With an empty redo log, it reads its files at once.
-            Bounds(_REDO - {_M.APPLIED}, _AFTER_REDO, alone=True, crashed=True, has_redo=False),
+            Bounds(_REDO - {_M.APPLIED}, AFTER_REDO, alone=True, crashed=True, has_redo=False),
         ),
         does=(Said("reads every file after redo"),),
         files=Files.READ,
@@ -641,10 +644,10 @@ TABLE = (
             Bounds({_M.VALIDATED, _M.DICTIONARY_UPGRADED}, lasting=False),
             # It looks up each file in the dictionary and opens it, without logging that, on clean starts too.
             Bounds({_M.SEGMENTS}, {_M.UNDO}, alone=True, access=_NAMED),
-            Bounds({_M.APPLIED}, _AFTER_REDO, access=_BEFORE),
-            Bounds(_REDO - {_M.APPLIED}, _AFTER_REDO, lasting=False, access=_BEFORE),
+            Bounds({_M.APPLIED}, AFTER_REDO, access=_BEFORE),
+            Bounds(_REDO - {_M.APPLIED}, AFTER_REDO, lasting=False, access=_BEFORE),
             # Of a clean shutdown there is no redo to scan, and no line until the files are looked up.
-            Bounds(_REDO, _AFTER_REDO, access=_UNLOGGED, crashed=False),
+            Bounds(_REDO, AFTER_REDO, access=_UNLOGGED, crashed=False),
             Bounds({_M.STARTED}, _OF_DICTIONARY | {_M.STARTED}, lasting=False, access=_SCANS, initializes=False),
             Bounds({_M.STARTED}, _NEVER, access=_SCANS, has_notes=True, initializes=False),
             Bounds(_EARLY, _OF_DICTIONARY, lasting=False, access=_SCANS, has_notes=False),
@@ -722,7 +725,7 @@ TABLE = (
         does=(Said("makes its own dictionary from that of the older release"),),
         files=Files.OPENED,
         counted=None,
-        advice=(Said("upgrade"),),
+        advice=_UPGRADE,
         colour=22,
     ),
     PhaseRow(
@@ -732,7 +735,7 @@ TABLE = (
         does=(Said("upgrades the system tables and the sys schema, and checks the tables in both"),),
         files=Files.NONE,
         counted=None,
-        advice=(Said("upgrade"),),
+        advice=_UPGRADE,
         colour=18,
     ),
     PhaseRow(
@@ -825,7 +828,7 @@ def _first_true(texts: Iterable[Said], version: Version | None, crashed: bool | 
 
 def is_upgrade(phase: str) -> bool:
     """Returns whether a server does this once, at its first start over the files of an older release."""
-    return phase in (DICTIONARY_UPGRADE, SERVER_UPGRADE)
+    return all(ROWS[part].advice == _UPGRADE for part in phase.split(JOIN))
 
 
 def has_hidden_phases(names: Iterable[str]) -> bool:
@@ -864,7 +867,7 @@ def seconds_by_name(phases: Iterable[Phase]) -> dict[str, float]:
     return found
 
 
-_SPLIT_BY_PROGRESS = ((DIRECTORY_LISTING, FILE_SCAN), (DICTIONARY_READ, FILE_CHECK))
+_SPLIT_BY_PROGRESS = tuple((before.name, row.name) for before, row in pairwise(TABLE) if row.progress is not None)
 """Phases that the log separates only if they take long or have many files."""
 
 

@@ -30,6 +30,7 @@ from recovery.phase_table import (
     Unit,
     advice_on,
     is_after_the_start,
+    is_upgrade,
     what_happens_in,
 )
 from recovery.report.html.charts import COLOURS
@@ -73,6 +74,11 @@ def test_a_name_without_a_row_is_not_taken_for_a_phase() -> None:
     for ask in (advice_on, lambda name: what_happens_in(name, None, crashed=None)):
         with pytest.raises(KeyError):
             ask("a new phase")
+
+
+def test_a_phase_with_lines_of_progress_may_be_joined_with_the_one_above() -> None:
+    """Their times are added up if the log of one of the starts does not separate them."""
+    assert phase_table._SPLIT_BY_PROGRESS == (("directory listing", "file scan"), ("dictionary read", "file check"))
 
 
 # --- Series
@@ -240,6 +246,12 @@ def test_the_advice_depends_on_the_version() -> None:
         "8.0.31": "recovery docs shorten#other-phases",
         "mariadb-11.4.5": "recovery docs shorten#tls-key",
     }
+
+
+def test_an_upgrade_is_known_by_its_advice() -> None:
+    """`analyze` says that it happens once."""
+    assert [row.name for row in TABLE if is_upgrade(row.name)] == ["dictionary upgrade", "server upgrade"]
+    assert not is_upgrade("dictionary upgrade + rest to ready")
 
 
 # --- Colour

@@ -48,7 +48,7 @@ from recovery.logs.timestamps import (
     shows_set_clock,
 )
 from recovery.model import Flavor, Phase, Version, parse_version
-from recovery.phase_table import FileAccess, Milestone
+from recovery.phase_table import AFTER_REDO, FileAccess, Milestone
 
 _VERSION = re.compile(
     r"\((?:mysqld|mariadbd|server)\S* (\d+\.\d+\.\d+[^\s)]*)\) (?:starting|initializing)"
@@ -596,7 +596,7 @@ def _kind(start: _OpenStart) -> str:
     if start.tracker.crashed:
         return "crash"
     # The kind is unknown until the redo log has been read, and if the server does not log what it finds there.
-    has_read_redo = milestones & {Milestone.APPLIED, Milestone.SEGMENTS, Milestone.UNDO, Milestone.STARTED}
+    has_read_redo = milestones & {Milestone.APPLIED, *AFTER_REDO}
     is_dictionary = start.tracker.context.file_access is FileAccess.SCAN_AND_VALIDATE
     is_quiet = is_dictionary and not milestones & {Milestone.SCAN, Milestone.POOL}
     return "clean" if has_read_redo and not is_quiet and not start.headless else "not told"

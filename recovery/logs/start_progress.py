@@ -22,6 +22,7 @@ from recovery.logs.phases import BACKGROUND_MILESTONES, CurrentPhase, PhaseTrack
 from recovery.logs.redo_work import SCAN_STEP_BYTES, Points, RedoLeft, RedoWork
 from recovery.model import Flavor, can
 from recovery.phase_table import (
+    AFTER_REDO,
     DICTIONARY,
     FILE_CHECK,
     INNODB_INITIALIZATION,
@@ -471,7 +472,7 @@ class StartProgress:
             and context.file_access in row.series
             and (row.counted.is_ahead or (row.name == DICTIONARY and self._opens_all_for_dictionary()))
         ]
-        has_read_redo = any(milestone in self.tracker.milestones for milestone in _AFTER_REDO)
+        has_read_redo = any(milestone in self.tracker.milestones for milestone in AFTER_REDO)
         if context.has_notes and not context.crashed and has_read_redo:
             rows = []  # a clean start
         part = None if phase is None else phase.split(JOIN)[-1]
@@ -603,7 +604,6 @@ def _has_moved(before: ProcessSample, now: ProcessSample) -> bool:
 
 
 _POSITIONS = {row.name: number for number, row in enumerate(TABLE)}
-_AFTER_REDO = {Milestone.SEGMENTS, Milestone.UNDO, Milestone.STARTED}
 
 
 # --- How fast, and how long still
