@@ -616,6 +616,18 @@ class Phase:
 
 
 @dataclass(frozen=True)
+class RedoSpan:
+    """The part of a redo log that a start has to read, from the last checkpoint to the end of the log."""
+
+    checkpoint_lsn: int
+    end_lsn: int
+
+    @property
+    def bytes(self) -> int:
+        return self.end_lsn - self.checkpoint_lsn
+
+
+@dataclass(frozen=True)
 class CallChain:
     """A chain of calls that was seen in the stack traces of a start."""
 

@@ -22,8 +22,9 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # From the bottom to the top. A folder imports from lower levels only.
 LEVELS = (
     {"model", "errors"},
-    {"metrics"},
+    {"metrics", "phase_table"},
     {"linux", "analysis"},
+    {"logs"},
     {"builds", "mysqld", "profiling", "storage"},
     {"workload", "report"},
     {"experiments"},
@@ -38,8 +39,9 @@ LEVEL_OF = {name: level for level, names in enumerate(LEVELS) for name in names}
 
 # Modules and folders that calculate only: same input, same result, nothing read or written.
 PURE = (
-    "model", "metrics", "errors", "analysis",
-    "mysqld/options", "mysqld/phases", "mysqld/table_size",
+    "model", "metrics", "phase_table", "errors", "analysis",
+    "logs/error_log", "logs/json_log", "logs/phases", "logs/redo_work", "logs/start_progress", "logs/timestamps",
+    "logs/watched_log", "mysqld/options", "mysqld/table_size",
     "loads/status_rates",
     "crash/crash_findings", "crash/ddl_history", "experiments/experiment", "loads/load_plan",
     "session/plan", "session/estimate", "session/request",
@@ -137,6 +139,12 @@ def test_loads_and_crash_tests_are_reached_by_the_list_of_experiments_only() -> 
     assert {
         module(path) for path in FILES if folder(module(path)) not in apart and folders_imported(parsed(path)) & apart
     } == set()
+
+
+def test_logs_are_read_with_the_model_only() -> None:
+    """Another program can read logs with `recovery/logs` and the types alone."""
+    imported = {name for path in FILES if folder(module(path)) == "logs" for name in folders_imported(parsed(path))}
+    assert imported <= {"logs", "model", "phase_table", "errors"}
 
 
 def test_every_folder_has_a_level() -> None:

@@ -15,8 +15,8 @@ import click
 import pytest
 from sessions import as_a_user, left_out, need_limits
 
-from recovery import errors
-from recovery.analysis import phase_names, warnings
+from recovery import errors, phase_table
+from recovery.analysis import warnings
 from recovery.cli.main import cli, run
 from recovery.cli.measure import NOT_OF_REQUEST
 from recovery.cli.measuring_command import MeasuringCommand
@@ -98,10 +98,10 @@ def test_there_are_pages_with_commands() -> None:
     assert MEASURED in MEASURING
 
 
-@pytest.mark.parametrize("phase", phase_names.ORDER)
+@pytest.mark.parametrize("phase", phase_table.ORDER)
 def test_the_answer_leads_to_a_section_about_the_phase(phase: str, capsys: pytest.CaptureFixture[str]) -> None:
-    command = phase_names.advice_on(phase)
-    assert phase_names.advice_on(f"{phase}{phase_names.JOIN}{phase}") == command
+    command = phase_table.advice_on(phase)
+    assert phase_table.advice_on(f"{phase}{phase_table.JOIN}{phase}") == command
     assert run(shlex.split(command)[1:]) == 0
     printed = capsys.readouterr().out
     heading, text = printed.split("\n\n", 1)

@@ -17,10 +17,10 @@ from typing import Any
 from recovery.analysis.combined import HOST_AXIS
 from recovery.analysis.contrasts import CellKey, Contrast, Sample, contrast_fields, contrasts
 from recovery.analysis.effective_options import are_equivalent
-from recovery.analysis.phase_names import seconds_of_starts, sorted_phases
 from recovery.analysis.statistics import PRECISION_FACTOR
 from recovery.metrics import METRICS, metric
 from recovery.model import Axis, Run, Session, Verdict, are_own_reads
+from recovery.phase_table import seconds_of_starts, sorted_phases
 
 # --- Values of a metric
 

@@ -23,7 +23,6 @@ from recovery.analysis.effective_options import (
 )
 from recovery.analysis.growth import growth_curves
 from recovery.analysis.host_figures import CPU_LOOP, READS, READS_16, changed_figures
-from recovery.analysis.phase_names import PROCESS_START, seconds_by_name
 from recovery.analysis.statistics import MIN_RUNS, Slope, common_slope
 from recovery.analysis.summary import (
     Cell,
@@ -50,6 +49,7 @@ from recovery.model import (
     parse_version,
     stored_number,
 )
+from recovery.phase_table import PROCESS_START, seconds_by_name
 
 # --- What all checks use
 

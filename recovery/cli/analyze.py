@@ -15,7 +15,15 @@ from pathlib import Path, PurePath
 
 import click
 
-from recovery.analysis.phase_names import (
+from recovery.cli.options import table_option
+from recovery.cli.output import write_json
+from recovery.errors import InterruptedByUserError, UsageError, escape_control
+from recovery.logs.error_log import error_text
+from recovery.logs.log_analysis import LoggedStart, open_log, starts_in, starts_over
+from recovery.logs.timestamps import parse_stamp
+from recovery.model import Table, Version, can, parse_version
+from recovery.mysqld.log_writer import LogWriter, find_log_writer, until_now
+from recovery.phase_table import (
     UNNAMED,
     advice_on,
     is_upgrade,
@@ -24,14 +32,6 @@ from recovery.analysis.phase_names import (
     seconds_by_name,
     what_happens_in,
 )
-from recovery.cli.options import table_option
-from recovery.cli.output import write_json
-from recovery.errors import InterruptedByUserError, UsageError, escape_control
-from recovery.model import Table, Version, can, parse_version
-from recovery.mysqld.error_log import error_text
-from recovery.mysqld.log_analysis import LoggedStart, open_log, starts_in, starts_over
-from recovery.mysqld.log_writer import LogWriter, find_log_writer, until_now
-from recovery.mysqld.timestamps import parse_stamp
 from recovery.report import fmt
 from recovery.report.startup_tables import grouped_phase_table
 from recovery.report.text import WIDTH, paragraph, render_table

@@ -21,9 +21,9 @@ from typing import TextIO
 from recovery.analysis.summary import metric_value
 from recovery.cli.output import duration_words
 from recovery.errors import InterruptedByUserError, escape_control
+from recovery.logs.phases import CurrentPhase
 from recovery.metrics import metric
 from recovery.model import Run, Status
-from recovery.mysqld.phases import CurrentPhase
 from recovery.report.fmt import cell as cell_text
 from recovery.report.fmt import count, count_text, seconds, with_unit
 from recovery.session.progress import (

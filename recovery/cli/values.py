@@ -426,7 +426,7 @@ _MAX_FIRST_QUERIES = 100
 
 def parse_first_queries(name: str, path: Path) -> str | tuple[tuple[str, str], ...]:
     """Returns the queries of `FIRST_QUERIES=FILE`, or `default`."""
-    from recovery.analysis.phase_names import ORDER
+    from recovery.phase_table import ORDER
     from recovery.workload.first_queries import DEFAULT
 
     if str(path) == DEFAULT:

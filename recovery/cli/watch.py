@@ -26,9 +26,10 @@ from recovery.errors import InterruptedByUserError, RecoveryError, UsageError, e
 from recovery.linux.file_opens import OpenOrder
 from recovery.linux.files import expand_path
 from recovery.linux.procfs import has_open, ids_in_namespaces, is_running, process_age_s, process_stat
-from recovery.mysqld.error_log import Milestone
-from recovery.mysqld.log_analysis import LoggedStart
-from recovery.mysqld.log_tail import LogTail
+from recovery.logs.log_analysis import LoggedStart
+from recovery.logs.log_tail import LogTail
+from recovery.logs.start_progress import StartProgress
+from recovery.logs.watched_log import WatchedLog
 from recovery.mysqld.running_server import (
     GREETING_S,
     Answer,
@@ -45,8 +46,7 @@ from recovery.mysqld.running_server import (
     uses_direct_io,
     what_it_waits_for,
 )
-from recovery.mysqld.start_progress import StartProgress
-from recovery.mysqld.watched_log import WatchedLog
+from recovery.phase_table import Milestone
 from recovery.report.fmt import count_text
 
 if TYPE_CHECKING:
@@ -507,7 +507,7 @@ def _started(command: Sequence[str], stack: ExitStack) -> BinaryIO:
 
 
 def _open_log_alone(path: Path, asked: _Asked, stack: ExitStack, *, needs_writer: bool = False) -> Watched:
-    from recovery.mysqld.log_analysis import open_log
+    from recovery.logs.log_analysis import open_log
 
     log = stack.enter_context(open_log(path))
     if not path.is_file():
@@ -804,8 +804,8 @@ def _seconds_ahead(watched: Watched, asked: _Asked) -> dict[str, float]:
     that is of this host and version."""
     from statistics import fmean
 
-    from recovery.analysis.phase_names import JOIN, seconds_by_name
     from recovery.linux.host_facts import host_id_with
+    from recovery.phase_table import JOIN, seconds_by_name
     from recovery.storage.sessions import find_session, load_session
 
     if asked.like is not None:

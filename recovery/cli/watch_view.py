@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
-from recovery.analysis.phase_names import what_happens_in
 from recovery.cli.output import duration_words
+from recovery.logs.start_progress import REDO, PhaseAhead, Progress, TimeLeft
+from recovery.logs.watched_log import RestartLoop
 from recovery.model import Version
 from recovery.mysqld.running_server import Answer
-from recovery.mysqld.start_progress import REDO, PhaseAhead, Progress, TimeLeft, Unit
-from recovery.mysqld.watched_log import RestartLoop
+from recovery.phase_table import Unit, what_happens_in
 
 FORMAT = 1
 
@@ -207,7 +207,8 @@ def _left_text(progress: Progress) -> str:
 
 def _what_happens(view: View) -> str | None:
     """Returns what the server does in a phase of which nothing is counted."""
-    does = what_happens_in(view.progress.phase or "", view.version, crashed=None)
+    phase = view.progress.phase
+    does = None if phase is None else what_happens_in(phase, view.version, crashed=None)
     return f"the server {does}" if does else None
 
 

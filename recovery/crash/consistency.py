@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pymysql
 
 from recovery.crash.ddl_history import UNREADABLE_ROWS, Table
+from recovery.logs.error_log import MAX_SEARCHED_CHARS, is_error
 from recovery.model import Version, can
 from recovery.mysqld.client import scalar
-from recovery.mysqld.error_log import MAX_SEARCHED_CHARS, is_error
 from recovery.workload.schema import quote_identifier
 
 if TYPE_CHECKING:

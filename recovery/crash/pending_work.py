@@ -51,9 +51,9 @@ from recovery.loads.load_plan import (
 )
 from recovery.loads.sysbench import THREADS_STARTED, Client, resolve_script, sysbench_command
 from recovery.loads.tasks import ROW_BYTES, Load, data_bytes
+from recovery.logs.error_log import log_counters
 from recovery.model import Cache, Measurement, Schema, Task, Variant, VariantSpec
 from recovery.mysqld.client import message_of, scalar
-from recovery.mysqld.error_log import log_counters
 from recovery.mysqld.options import needed_connections
 from recovery.mysqld.pending_state import UNREAD_PAGES, redo_since_checkpoint, unread_dirty_pages
 from recovery.mysqld.server import Server

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from recovery.analysis.phase_names import has_hidden_phases
 from recovery.analysis.warm import reads_almost_nothing
 from recovery.errors import TrialVoidError
 from recovery.experiments.before_kill import before_kill
 from recovery.experiments.experiment import TIMED_LOG, judge_recovery, start_experiment
 from recovery.model import Cache, ColdProof, Measurement, Variant, WarmProof
+from recovery.phase_table import has_hidden_phases
 
 if TYPE_CHECKING:
     from recovery.experiments.bench import Bench

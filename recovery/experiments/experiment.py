@@ -11,7 +11,6 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recovery.analysis.phase_names import has_hidden_phases
 from recovery.errors import UsageError
 from recovery.model import (
     DEFAULT_TABLES,
@@ -25,6 +24,7 @@ from recovery.model import (
     startup_specs,
 )
 from recovery.mysqld.launcher import open_files_limit
+from recovery.phase_table import has_hidden_phases
 
 if TYPE_CHECKING:
     from recovery.experiments.bench import Bench

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from recovery.linux.file_opens import OpenTrace, TracedOpens
 from recovery.linux.page_cache import measure_residency
+from recovery.logs.phases import with_traced_check
 from recovery.model import Measurement, OpenedFiles
 from recovery.mysqld.launcher import ServerProcess
-from recovery.mysqld.phases import with_traced_check
 from recovery.mysqld.redo_log import checkpoint_lsn, modified_since
 from recovery.mysqld.table_files import TableFiles
 

@@ -1,1 +1,1 @@
-"""Runs MySQL and MariaDB servers: options, processes, error logs, phases of a start, and data directories."""
+"""Runs MySQL and MariaDB servers: options, processes, and data directories."""

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from recovery.errors import RecoveryError, ServerFailedError
 from recovery.linux.signals import defer_signals
+from recovery.logs.error_log import StartErrors, error_text
+from recovery.logs.log_tail import last_lines
 from recovery.model import Build, can
-from recovery.mysqld.error_log import StartErrors, error_text
 from recovery.mysqld.launcher import Exit, Launch, Launcher, ServerProcess
-from recovery.mysqld.log_tail import last_lines
 from recovery.mysqld.options import FLAG, KEY_FILE, Settings, base_settings, experiment_settings, merge
 from recovery.mysqld.startup import DEFAULT_STALL_S, describe_exit, server_failure, wait_for_exit
 

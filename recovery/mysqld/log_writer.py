@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recovery.linux.procfs import has_open, ids_in_namespaces, is_stopped, process_age_s, process_owner, processes_named
-from recovery.mysqld.log_analysis import LoggedStart, continued
-from recovery.mysqld.timestamps import parse_stamp
+from recovery.logs.log_analysis import LoggedStart, continued
+from recovery.logs.timestamps import parse_stamp
 
 SERVERS = frozenset({"mysqld", "mysqld-debug", "mariadbd", "mariadbd-debug"})
 _MAX_EXEC_S = 10.0

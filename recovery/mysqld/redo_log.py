@@ -14,6 +14,7 @@ from pathlib import Path
 
 from recovery.errors import RecoveryError
 from recovery.linux.files import data_extents, open_regular
+from recovery.model import RedoSpan
 from recovery.mysqld.table_files import TableFiles
 
 # --- Files modified after a checkpoint, found by the LSN in each of their pages
@@ -184,18 +185,6 @@ def was_shut_down(folder: Path, first_page: bytes) -> bool | None:
 
 
 # --- How much of the redo log the next start has to read
-
-
-@dataclass(frozen=True)
-class RedoSpan:
-    """The part of a redo log that a start has to read, from the last checkpoint to the end of the log."""
-
-    checkpoint_lsn: int
-    end_lsn: int
-
-    @property
-    def bytes(self) -> int:
-        return self.end_lsn - self.checkpoint_lsn
 
 
 def redo_span(folder: Path) -> RedoSpan | None:

@@ -20,8 +20,8 @@ from pathlib import Path
 from recovery.errors import UsageError
 from recovery.linux.file_opens import OpenOrder
 from recovery.linux.procfs import TICKS_PER_S, is_running, process_io, process_stat, processes_named, read_text
+from recovery.logs.start_progress import ProcessSample, Totals
 from recovery.mysqld.log_writer import SERVERS
-from recovery.mysqld.start_progress import ProcessSample, Totals
 
 _OF_INNODB = ("ibdata1", "ib_logfile0", "#innodb_redo", "mysql.ibd")
 _GROUPS = frozenset({"mysqld", "server", "mariadb", "mariadbd"})

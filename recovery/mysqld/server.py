@@ -17,15 +17,15 @@ from recovery.errors import RecoveryError, ServerFailedError
 from recovery.linux.cgroups import LimitGroup
 from recovery.linux.signals import defer_signals
 from recovery.linux.storage import Device, device_of
-from recovery.model import Build, Measurement, Startup, with_read_rate
+from recovery.logs.error_log import EventKind, classify
+from recovery.logs.log_tail import LogLine, last_lines
+from recovery.logs.phases import with_first_query
+from recovery.logs.start_progress import Totals
+from recovery.model import Build, Measurement, RedoSpan, Startup, with_read_rate
 from recovery.mysqld import client
-from recovery.mysqld.error_log import EventKind, classify
 from recovery.mysqld.launcher import Exit, Launch, Launcher, RunDirs, ServerProcess
-from recovery.mysqld.log_tail import LogLine, last_lines
 from recovery.mysqld.options import base_settings, merge
-from recovery.mysqld.phases import with_first_query
-from recovery.mysqld.redo_log import RedoSpan, redo_span
-from recovery.mysqld.start_progress import Totals
+from recovery.mysqld.redo_log import redo_span
 from recovery.mysqld.startup import (
     DEFAULT_STALL_S,
     PhaseFollower,

@@ -16,13 +16,13 @@ from recovery.linux.cgroups import format_bytes
 from recovery.linux.procfs import ProcessActivity, process_activity
 from recovery.linux.signals import is_stopped_by_others
 from recovery.linux.storage import find_full_folder
+from recovery.logs.error_log import EventKind, StartErrors, classify, error_text, is_error, microsecond_stamp
+from recovery.logs.log_tail import LogLine, LogTail, last_lines
+from recovery.logs.phases import CurrentPhase, PhaseTracker
+from recovery.logs.start_progress import StartProgress, Totals
 from recovery.model import Version, can
-from recovery.mysqld.error_log import EventKind, StartErrors, classify, error_text, is_error, microsecond_stamp
 from recovery.mysqld.launcher import Exit, ServerProcess
-from recovery.mysqld.log_tail import LogLine, LogTail, last_lines
-from recovery.mysqld.phases import CurrentPhase, PhaseTracker
 from recovery.mysqld.running_server import sample_of
-from recovery.mysqld.start_progress import StartProgress, Totals
 
 ReadActivity = Callable[[int], ProcessActivity | None]
 DEFAULT_STALL_S = 300.0

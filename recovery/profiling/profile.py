@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from recovery.analysis.phase_names import UNNAMED
 from recovery.analysis.stacks import Folded, folded_text, hottest_functions, is_waiting
 from recovery.errors import TrialVoidError
 from recovery.linux.signals import pause_process
 from recovery.model import CallChain, Phase, StackSamples
+from recovery.phase_table import UNNAMED
 from recovery.profiling import eu_stack, perf
 from recovery.profiling.samplers import EU_STACK, PERF
 from recovery.profiling.symbols import (

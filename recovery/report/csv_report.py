@@ -9,10 +9,10 @@ from dataclasses import fields
 from enum import Enum
 
 from recovery.analysis.combined import CombinedSession, PartRun
-from recovery.analysis.phase_names import JOIN, ORDER, seconds_by_name, sorted_phases
 from recovery.errors import escape_control
 from recovery.metrics import METRICS, typed_value
 from recovery.model import HostActivity, Run, Session, Verdict
+from recovery.phase_table import JOIN, ORDER, seconds_by_name, sorted_phases
 
 Cell = str | int | float | None
 _PARTS = {

@@ -20,16 +20,6 @@ from recovery.analysis.growth import (
     growth_curves,
 )
 from recovery.analysis.opened_files import CLAIM, claim_verdict, traced_runs
-from recovery.analysis.phase_names import (
-    JOIN,
-    UNNAMED,
-    estimated_phases,
-    is_after_the_start,
-    named_share,
-    seconds_by_name,
-    seconds_of_starts,
-    sorted_phases,
-)
 from recovery.analysis.statistics import (
     LACK_OF_FIT_NEEDS,
     LINE,
@@ -49,6 +39,16 @@ from recovery.analysis.summary import (
 )
 from recovery.analysis.warm import WarmEvidence, warm_evidence
 from recovery.model import Cache, Phase, ReadFloor, Run, Session, Table, Verdict
+from recovery.phase_table import (
+    JOIN,
+    UNNAMED,
+    estimated_phases,
+    is_after_the_start,
+    named_share,
+    seconds_by_name,
+    seconds_of_starts,
+    sorted_phases,
+)
 from recovery.report import fmt
 from recovery.report.settings_tables import percent_range
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from typing import TypeVar
 
-from recovery.analysis import phase_names
+from recovery import phase_table
 from recovery.analysis.combined import CombinedSession
 from recovery.analysis.contrasts import Contrast
 from recovery.analysis.growth import TEST_NEEDS, Curve, growth_curves
@@ -594,17 +594,17 @@ def _reason(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
         return
     runs = context.measured[slow.version, slow.variant]
     means = context.phases.get((slow.version, slow.variant), {})
-    estimated = phase_names.estimated_phases((run.startup.phases for run in runs), means)
+    estimated = phase_table.estimated_phases((run.startup.phases for run in runs), means)
     clauses = [
-        *_phases(phase_names.of_the_start(means), estimated),
+        *_phases(phase_table.of_the_start(means), estimated),
         *_reads_per_table(context.session, runs),
         *_tablespaces(traced_runs(context.session).get((slow.version, slow.variant), ())),
     ]
     if clauses:
         yield f"Why {slow.version} takes {seconds_with_digits(slow.mean or 0.0)} {slow.variant}: {'; '.join(clauses)}."
-    if phase_names.has_hidden_phases(means):
+    if phase_table.has_hidden_phases(means):
         yield "The log shows more phases with log_error_verbosity=3, the tool's default."
-    if after := {name: seconds for name, seconds in means.items() if phase_names.is_after_the_start(name)}:
+    if after := {name: seconds for name, seconds in means.items() if phase_table.is_after_the_start(name)}:
         yield f"First queries after that: {', '.join(_phases(after))}."
 
 
@@ -651,8 +651,8 @@ def advice_of(session: Session) -> str | None:
     timed or no phase is known."""
     slow = slowest_start(session, summarise(session)) if session.has_caches else None
     found = phase_means(session).get((slow.version, slow.variant), {}) if slow is not None else {}
-    means = phase_names.of_the_start(found)
-    return phase_names.advice_on(max(means, key=lambda name: means[name])) if means else None
+    means = phase_table.of_the_start(found)
+    return phase_table.advice_on(max(means, key=lambda name: means[name])) if means else None
 
 
 def slowest_start(session: Session, found: Iterable[Summary]) -> Summary | None:
@@ -697,7 +697,7 @@ def _phases(means: Mapping[str, float], estimated: Container[str] = ()) -> Itera
 
 
 def _phase_words(name: str) -> str:
-    return f"between two lines of the log ({name})" if name == phase_names.UNNAMED else name
+    return f"between two lines of the log ({name})" if name == phase_table.UNNAMED else name
 
 
 def _tablespaces(runs: Sequence[Run]) -> Iterator[str]:

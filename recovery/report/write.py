@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath
 
-from recovery.analysis.phase_names import sorted_phases
 from recovery.analysis.stacks import Folded
 from recovery.linux.files import write_atomically
 from recovery.model import Session
+from recovery.phase_table import sorted_phases
 from recovery.report import markdown, text
 from recovery.report.fmt import count_text, flame_graph_path
 from recovery.report.html import page

@@ -20,8 +20,8 @@ from pydantic import TypeAdapter
 
 from recovery.analysis.summary import metric_value
 from recovery.linux.files import open_descriptor, parse_json, read_untrusted
+from recovery.logs.phases import CurrentPhase
 from recovery.model import STARTUP_METRIC, ExtraRun, Run, Status, Trial, Verdict
-from recovery.mysqld.phases import CurrentPhase
 from recovery.session.plan import Plan
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from recovery.analysis.phase_names import JOIN, ORDER
 from recovery.metrics import METRICS
 from recovery.model import Flavor, Layout, Schema
+from recovery.phase_table import JOIN, ORDER
 from recovery.sharing.masking import kind_of_fact
 
 Rule = Callable[[str], str | None]

@@ -23,11 +23,11 @@ from recovery.analysis.summary import (
     summarise,
 )
 from recovery.analysis.warnings import cell_name, findings_of_each_cell, merge_similar
+from recovery.logs.error_log import EventKind, classify, milestone_of
+from recovery.logs.timestamps import parse_stamp
 from recovery.metrics import metric
 from recovery.model import CallChain, Flavor, Run, Session, Table
 from recovery.model import Finding as Doubt
-from recovery.mysqld.error_log import EventKind, classify, milestone_of
-from recovery.mysqld.timestamps import parse_stamp
 from recovery.report import fmt
 from recovery.report.host_words import basis_words, reads_words, scope, stronger_words
 from recovery.report.stack_tables import MAX_SHOWN_FRAMES

@@ -19,8 +19,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
-from recovery.analysis.phase_names import ORDER
 from recovery.model import Session
+from recovery.phase_table import ORDER
 from recovery.sharing.stored_options import is_init_option, split_options, split_words
 
 Literal = tuple[str, str]

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 from recovery.analysis.stacks import Folded
 from recovery.errors import RecoveryError
 from recovery.experiments import EXPERIMENTS, find_experiment
+from recovery.logs.error_log import classify, milestone_of
 from recovery.model import Flavor, NamedSettings, Run, Session, Status, Verdict, parse_version
-from recovery.mysqld.error_log import classify, milestone_of
 from recovery.mysqld.known_lines import HIDDEN, hide_names
 from recovery.sharing import allow_list
 from recovery.sharing.allow_list import NOT_SHARED, Rule

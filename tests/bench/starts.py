@@ -25,13 +25,13 @@ from recovery.experiments.crash_recovery import end_after_inserts
 from recovery.linux import docker_engine
 from recovery.linux.page_cache import direct_cache_dropper
 from recovery.linux.procfs import process_id
+from recovery.logs.error_log import microsecond_stamp
+from recovery.logs.log_tail import last_lines
 from recovery.model import Build, Cache, ExtraRun, Schema, Trial, Variant
 from recovery.mysqld import client
 from recovery.mysqld.container import ContainerLauncher
 from recovery.mysqld.datadir import DataDir
-from recovery.mysqld.error_log import microsecond_stamp
 from recovery.mysqld.launcher import child_open_files, environment, open_files_limit
-from recovery.mysqld.log_tail import last_lines
 from recovery.session import progress
 from recovery.session.progress import Progress
 from recovery.workload.inserts import execute_inserts, insert_statements

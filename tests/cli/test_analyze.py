@@ -21,15 +21,15 @@ import pytest
 from otherusers import as_user, everybodys_folder, needs_root
 from waiting import until
 
-from recovery.analysis.phase_names import seconds_by_name
 from recovery.cli.analyze import AnalyzedLog, _read_logs, log_answer, logs_page, to_json
 from recovery.linux.procfs import processes_named
-from recovery.mysqld.error_log import progress_of
-from recovery.mysqld.json_log import usual_line
-from recovery.mysqld.log_analysis import LoggedStart, continued, starts_in
+from recovery.logs.error_log import progress_of
+from recovery.logs.json_log import usual_line
+from recovery.logs.log_analysis import LoggedStart, continued, starts_in
+from recovery.logs.timestamps import StampReader, parse_stamp, shows_set_clock
+from recovery.logs.watched_log import WatchedLog
 from recovery.mysqld.log_writer import LogWriter, find_log_writer, until_now
-from recovery.mysqld.timestamps import StampReader, parse_stamp, shows_set_clock
-from recovery.mysqld.watched_log import WatchedLog
+from recovery.phase_table import seconds_by_name
 from recovery.report import fmt
 
 LOGS = Path(__file__).resolve().parents[2] / "fixtures" / "errorlogs"

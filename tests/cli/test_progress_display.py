@@ -34,8 +34,8 @@ from recovery.cli.progress_view import (
     status_page,
 )
 from recovery.errors import RecoveryError
+from recovery.logs.phases import CurrentPhase
 from recovery.model import Status, Verdict
-from recovery.mysqld.phases import CurrentPhase
 from recovery.session.progress import Progress, ProgressSnapshot, from_json, report_build
 from recovery.workload.build import BuildInterruptedError
 

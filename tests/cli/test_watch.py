@@ -26,12 +26,13 @@ from recovery.cli import watch as watch_module
 from recovery.cli.main import run
 from recovery.cli.watch_view import State, View, one_line, to_json, view_lines, worst
 from recovery.errors import UsageError
+from recovery.logs.log_tail import LogTail
+from recovery.logs.start_progress import PhaseAhead, Progress, TimeLeft
+from recovery.logs.watched_log import RestartLoop
 from recovery.model import parse_version
 from recovery.mysqld import running_server
-from recovery.mysqld.log_tail import LogTail
 from recovery.mysqld.running_server import Answer, RunningServer, look_at
-from recovery.mysqld.start_progress import PhaseAhead, Progress, TimeLeft, Unit
-from recovery.mysqld.watched_log import RestartLoop
+from recovery.phase_table import Unit
 
 ROOT, SCHEMA = Path(__file__).parents[2], watch_schema()
 LOGS = FIXTURES / "errorlogs"

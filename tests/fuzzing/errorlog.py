@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from zlib import crc32
 
 from fuzzing.target import FIXTURES, Target, text_of
-from recovery.analysis.phase_names import FIRST_QUERY
 from recovery.cli.analyze import AnalyzedLog, logs_page, to_json
 from recovery.errors import RecoveryError
+from recovery.logs.error_log import classify, log_counters, microsecond_stamp, milestone_of
+from recovery.logs.log_analysis import LoggedStart, StartParser, starts_in
+from recovery.logs.phases import HELD_BACK_S, PhaseTracker, with_first_query
 from recovery.model import parse_version
-from recovery.mysqld.error_log import classify, log_counters, microsecond_stamp, milestone_of
-from recovery.mysqld.log_analysis import LoggedStart, StartParser, starts_in
-from recovery.mysqld.phases import HELD_BACK_S, PhaseTracker, with_first_query
+from recovery.phase_table import FIRST_QUERY
 
 PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd")
 _OUTCOMES = {"ready", "failed", "cut", "ended"}

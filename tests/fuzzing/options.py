@@ -42,9 +42,9 @@ from recovery.errors import RecoveryError
 from recovery.experiments import EXPERIMENTS
 from recovery.linux.cgroups import format_bytes, limits_text
 from recovery.linux.privileges import EVERY_STEP, refuse_steps
+from recovery.logs.phases import file_access_of
 from recovery.model import CAPABILITIES, Limits, can, crashes_with_tables, limits_from_settings, parse_version
 from recovery.mysqld.options import base_settings, canonical_name, merge
-from recovery.mysqld.phases import file_access_of
 from recovery.session.request import Request
 
 # --- Versions

@@ -8,13 +8,13 @@ from contextlib import suppress
 from unittest import mock
 
 from fuzzing.target import FIXTURES, Target, text_of
-from recovery.analysis.phase_names import sorted_phases
 from recovery.analysis.stacks import MAX_FRAMES, Folded, folded_text, hottest_functions, parse_folded
 from recovery.errors import RecoveryError
 from recovery.loads.poller import parse_polls
 from recovery.loads.status_sampler import mutex_totals, parse_mutexes
 from recovery.loads.sysbench import parse_report
 from recovery.model import Phase
+from recovery.phase_table import sorted_phases
 from recovery.profiling import eu_stack, perf
 from recovery.profiling.profile import fold_stacks, top_chains
 from recovery.profiling.symbols import Snapshot, Stack

@@ -9,7 +9,7 @@ from typing import Any
 
 from runs import plain_variants, with_axis_values, with_parts
 
-from recovery.analysis import phase_names
+from recovery import phase_table
 from recovery.analysis.summary import measured_runs_by_cell
 from recovery.metrics import METRICS
 from recovery.model import (
@@ -62,7 +62,7 @@ def everything() -> Session:
     runs.append(replace(a_run(90, ("5.7.22", "cold"), None), verdict=Verdict.FAILED, reason="it did not come back"))
     runs.append(replace(a_run(91, ("8.0.31", "warm"), None), verdict=Verdict.VOID, reason="somebody else killed it"))
     sampled = with_parts(a_run(92, ("5.7.22", "cold"), 47.0), verdict=Verdict.SAMPLED, program="eu-stack", count=100)
-    chain = CallChain(phase_names.VALIDATION, "main thread", ("main", "[mysqld]", "fil_ibd_open"), 90, 100)
+    chain = CallChain(phase_table.VALIDATION, "main thread", ("main", "[mysqld]", "fil_ibd_open"), 90, 100)
     hot = (HotFunction("fil_ibd_open", 80, 90, 100), HotFunction("[mysqld]", 20, 100, 100))
     runs.append(with_parts(sampled, chains=(chain,), hottest=hot, file="stacks/092.folded"))
     floors = tuple(ReadFloor(version, ("cold", "warm"), TABLES, 20.6, 6.9, 16, 2.5, 3) for version in VERSIONS)
@@ -117,16 +117,16 @@ def a_run(number: int, what: tuple[str, str], seconds: float | None, *, repeat: 
 
 def _phases(seconds: float) -> tuple[Phase, ...]:
     ends = (
-        (phase_names.PROCESS_START, 0.01),
-        (phase_names.REDO_SCAN, 0.04),
-        (phase_names.VALIDATION, 0.93),
-        (phase_names.REST_TO_READY, 1.0),
+        (phase_table.PROCESS_START, 0.01),
+        (phase_table.REDO_SCAN, 0.04),
+        (phase_table.VALIDATION, 0.93),
+        (phase_table.REST_TO_READY, 1.0),
     )
     found, start = [], 0.0
     for name, share in ends:
         found.append(Phase(name, start, share * seconds))
         start = share * seconds
-    return (*found, Phase(phase_names.FIRST_QUERY, start, start + 0.02))
+    return (*found, Phase(phase_table.FIRST_QUERY, start, start + 0.02))
 
 
 def _timeline(seconds: float) -> Timeline:

@@ -8,6 +8,7 @@ from request_parts import make_plan
 from sessions import seconds
 
 from recovery.linux.storage import NO_SPACE
+from recovery.logs.phases import CurrentPhase
 from recovery.model import (
     Cache,
     Run,
@@ -17,7 +18,6 @@ from recovery.model import (
     parse_version,
     startup_specs,
 )
-from recovery.mysqld.phases import CurrentPhase
 from recovery.session.plan import DatadirSpec, Plan, PlannedDatadir, build_variants
 from recovery.session.progress import (
     Progress,

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from recovery.cli.watch_view import FORMAT, AheadInJson, LineOfJson
-from recovery.mysqld.start_progress import TimeLeft
-from recovery.mysqld.watched_log import RestartLoop
+from recovery.logs.start_progress import TimeLeft
+from recovery.logs.watched_log import RestartLoop
 from recovery.report.json_report import schema_of
 
 

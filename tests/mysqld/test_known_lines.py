@@ -12,8 +12,8 @@ from fakes import CRASHED, FakeLauncher, fake_launch
 
 from recovery.errors import ServerFailedError
 from recovery.linux.storage import as_storage_error
+from recovery.logs.error_log import classify, error_text, log_counters, milestone_of, progress_of
 from recovery.model import parse_version
-from recovery.mysqld.error_log import classify, error_text, log_counters, milestone_of, progress_of
 from recovery.mysqld.known_lines import hide_names
 from recovery.mysqld.startup import wait_until_ready
 

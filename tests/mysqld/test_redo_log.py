@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from recovery.errors import UsageError
-from recovery.mysqld.redo_log import RedoSpan, checkpoint_lsn, redo_span, was_shut_down
+from recovery.model import RedoSpan
+from recovery.mysqld.redo_log import checkpoint_lsn, redo_span, was_shut_down
 
 # --- Logs in blocks of 512 bytes
 

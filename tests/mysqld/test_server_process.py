@@ -24,13 +24,14 @@ from recovery.builds.download import program_output
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, ServerKilledError, UsageError
 from recovery.linux.cgroups import GroupUsage, LimitGroup
 from recovery.linux.procfs import ProcessActivity
+from recovery.logs import log_tail
+from recovery.logs.log_tail import LogLine, LogTail
 from recovery.model import NO_LIMITS, Limits, parse_version
-from recovery.mysqld import log_tail, startup
+from recovery.mysqld import startup
 from recovery.mysqld.bootstrap import initialise
 from recovery.mysqld.container import ExecBarrier
 from recovery.mysqld.launcher import Exit, Launch, open_files_limit
 from recovery.mysqld.local import LocalLauncher, LocalProcess, spawn_in_cgroup
-from recovery.mysqld.log_tail import LogLine, LogTail
 from recovery.mysqld.server import Server, ServerConfig
 from recovery.mysqld.startup import Ready, StallDetector, describe_exit, server_failure, wait_until_ready
 

@@ -11,8 +11,8 @@ import pytest
 from killed_starts import READY, crashed_datadir, stopped_at
 from waiting import until
 
-from recovery.analysis.phase_names import advice_on
 from recovery.cli.main import run
+from recovery.phase_table import advice_on
 
 pytestmark = pytest.mark.real
 LARGE = pytest.mark.on_demand("large")

@@ -17,7 +17,6 @@ import psutil
 import pytest
 from sessions import first_run_stored, next_server, stopped_at_a_start, stored
 
-from recovery.analysis.phase_names import JOIN
 from recovery.builds import catalog
 from recovery.builds.resolve import Sources, resolve_server
 from recovery.cli.main import run
@@ -25,6 +24,7 @@ from recovery.experiments.bench import Bench
 from recovery.linux.storage import DiskSpace
 from recovery.model import Measurement, can, parse_version
 from recovery.mysqld.datadir import DataDirs
+from recovery.phase_table import JOIN
 
 pytestmark = pytest.mark.real
 

@@ -23,7 +23,7 @@ from recovery.cli.main import run
 from recovery.cli.watch_view import State
 from recovery.errors import ServerFailedError
 from recovery.linux.procfs import is_stopped
-from recovery.mysqld.log_tail import LogTail
+from recovery.logs.log_tail import LogTail
 
 pytestmark = pytest.mark.real
 LARGE = pytest.mark.on_demand("large")

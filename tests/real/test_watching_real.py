@@ -17,7 +17,7 @@ from sessions import stopped_at_a_start, stored
 from terminals import STYLES, InTerminal
 from waiting import until
 
-from recovery.analysis.phase_names import ORDER
+from recovery.phase_table import ORDER
 
 pytestmark = pytest.mark.real
 

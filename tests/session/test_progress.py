@@ -21,6 +21,7 @@ from recovery.cli.progress_view import live_view
 from recovery.cli.status import find_running_session
 from recovery.linux.locks import host_lock, lock_path
 from recovery.linux.procfs import process_id
+from recovery.logs.phases import CurrentPhase
 from recovery.model import (
     Cache,
     Status,
@@ -29,7 +30,6 @@ from recovery.model import (
     VariantSpec,
     Verdict,
 )
-from recovery.mysqld.phases import CurrentPhase
 from recovery.session.plan import build_variants
 from recovery.session.progress import (
     ProgressSnapshot,

@@ -18,8 +18,8 @@ from runs import with_parts
 
 from recovery.cli.main import run
 from recovery.errors import RecoveryError
+from recovery.logs.error_log import milestone_of
 from recovery.model import Phase, Session
-from recovery.mysqld.error_log import milestone_of
 from recovery.report import markdown
 from recovery.report.json_report import to_json
 from recovery.sharing.bundle import Bundle, keep_versions, make_bundle

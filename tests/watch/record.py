@@ -23,11 +23,11 @@ from recovery.linux import docker_engine
 from recovery.linux.cgroups import LimitGroup, controller_settings, server_limits
 from recovery.linux.page_cache import direct_cache_dropper
 from recovery.linux.procfs import TICKS_PER_S, process_io, process_stat
+from recovery.logs.log_tail import LogTail
 from recovery.model import Build, Limits
 from recovery.mysqld.container import ContainerLauncher
 from recovery.mysqld.launcher import Launcher, ServerProcess
 from recovery.mysqld.local import LocalLauncher
-from recovery.mysqld.log_tail import LogTail
 from recovery.mysqld.redo_log import read_page_bytes, redo_span
 from recovery.mysqld.server import Server
 from recovery.mysqld.table_files import table_files

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from recovery.linux.files import write_atomically
-from recovery.mysqld.redo_log import RedoSpan
-from recovery.mysqld.start_progress import ProcessSample, Totals
+from recovery.logs.start_progress import ProcessSample, Totals
+from recovery.model import RedoSpan
 
 SUFFIX = ".json"
 

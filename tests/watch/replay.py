@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from statistics import median
 
-from recovery.analysis.phase_names import DISCOVERY, JOIN, UNNAMED
+from recovery.logs.start_progress import REDO, RESOLUTION_S, Progress, StartProgress
 from recovery.model import Version
-from recovery.mysqld.start_progress import PAGE_FLUSH, REDO, RESOLUTION_S, Progress, StartProgress
+from recovery.phase_table import DISCOVERY, JOIN, PAGE_FLUSH, UNNAMED
 from watch.recording import Recording
 
 SHARES = (0.25, 0.5, 0.75)

@@ -19,11 +19,11 @@ from markupsafe import Markup
 
 from recovery.analysis.combined import CombinedSession
 from recovery.analysis.opened_files import FAILS, HOLDS, OPENS_ONLY
-from recovery.analysis.phase_names import sorted_phases
 from recovery.analysis.summary import is_compared
 from recovery.analysis.warnings import CHECKS, findings_of_each_cell, not_checked
 from recovery.linux.files import template_dir
 from recovery.model import EXTRA_RUN_WORDS, Finding, Session, Table, Verdict
+from recovery.phase_table import sorted_phases
 from recovery.report import fmt
 from recovery.report.claims import ClaimVerdict
 from recovery.report.html.advice import Advice, advice

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from recovery.analysis import phase_names
+from recovery import phase_table
 from recovery.analysis.growth import Curve, growth_curves
-from recovery.analysis.phase_names import estimated_phases, of_the_start, sorted_phases
 from recovery.analysis.statistics import Prediction
 from recovery.analysis.summary import (
     Cell,
@@ -34,6 +33,7 @@ from recovery.analysis.summary import (
 from recovery.analysis.warnings import doubts_by_cell
 from recovery.metrics import Metric, metric
 from recovery.model import STARTUP_METRIC, Axis, Run, Session
+from recovery.phase_table import estimated_phases, of_the_start, sorted_phases
 from recovery.report import fmt
 from recovery.report.fmt import group_title
 from recovery.report.html.charts import (
@@ -304,26 +304,15 @@ def _usable_prediction(curve: Curve, tables: int) -> Prediction | None:
 
 # --- Phases of a start
 
-# Phases that take long come first, because the first colours differ most. Sixteen styles are distinct; the others are
-# used twice, by phases that are rare or that no start has in common.
-_PHASE_COLOUR_ORDER = (
-    phase_names.DISCOVERY, phase_names.VALIDATION, phase_names.REDO_SCAN, phase_names.REDO_APPLY,
-    phase_names.FILE_SCAN, phase_names.FILE_CHECK, phase_names.DICTIONARY_READ, phase_names.UNNAMED,
-    phase_names.DICTIONARY, phase_names.REST_TO_READY, phase_names.UNDO_AND_TEMP, phase_names.BUFFER_POOL,
-    phase_names.DIRECTORY_LISTING, phase_names.SYSTEM_FILES, phase_names.PROCESS_START, phase_names.FIRST_QUERY,
-    phase_names.INNODB_INITIALIZATION, phase_names.REDO_LOG_RESIZE, phase_names.SERVER_UPGRADE,
-    phase_names.BINLOG_RECOVERY, phase_names.ROLLBACK, phase_names.BUFFER_POOL_LOAD, phase_names.DICTIONARY_UPGRADE,
-    phase_names.ARIA_RECOVERY, phase_names.STATE_TRANSFER, phase_names.SYSTEM_TABLES,
-)  # fmt: skip
-
 
 def phase_segment(phase: str) -> Segment:
     """Returns the colour of a phase: the same in every chart, hatched if another phase has the plain colour. Phases
-    that no log line separates have the colour of the first one, with the hatching reversed."""
-    first, joined, _ = phase.partition(phase_names.JOIN)
-    order = _PHASE_COLOUR_ORDER
-    number = order.index(first if first in order else phase_names.FIRST_QUERY)  # a query after it
-    return Segment(phase, f"phase p{number % COLOURS}", bool(joined) != (number >= COLOURS))
+    that no log line separates have the colour of the first one, with the hatching reversed. Sixteen styles are
+    distinct; the others are used twice, by phases that are rare or that no start has in common."""
+    first, joined, _ = phase.partition(phase_table.JOIN)
+    # A query after the start is one like the first query.
+    row = phase_table.ROWS[phase_table.FIRST_QUERY if phase_table.is_after_the_start(phase) else first]
+    return Segment(phase, f"phase p{row.colour % COLOURS}", bool(joined) != (row.colour >= COLOURS))
 
 
 def is_phase(entry: LegendEntry) -> bool:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
-
-from recovery.linux.files import parse_json
 
 _LABELS = ("System", "ERROR", "Warning", "Note")
 """By priority, as the server writes them into its usual log."""
@@ -19,8 +18,8 @@ def usual_line(line: str) -> str:
     if '"msg"' not in rest and '"log"' not in rest:
         return line
     try:
-        event = parse_json(brace + rest)
-    except ValueError:
+        event = json.loads(brace + rest)
+    except (ValueError, RecursionError):  # nested too deeply
         return line
     if isinstance(event.get("log"), str) and isinstance(event.get("time"), str):
         return f"{before}{event['time']} {usual_line(event['log'].rstrip())}"

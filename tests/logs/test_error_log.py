@@ -17,12 +17,10 @@ from fuzzing.errorlog import in_order
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recovery.analysis.phase_names import named_share, seconds_by_name
 from recovery.cli.analyze import advice_lines, log_answer
 from recovery.errors import UsageError
-from recovery.model import parse_version
-from recovery.mysqld import log_tail
-from recovery.mysqld.error_log import (
+from recovery.logs import log_tail
+from recovery.logs.error_log import (
     EventKind,
     StartErrors,
     classify,
@@ -32,10 +30,12 @@ from recovery.mysqld.error_log import (
     milestone_of,
     progress_of,
 )
-from recovery.mysqld.log_analysis import LoggedStart, starts_in
-from recovery.mysqld.log_tail import LogTail, last_lines
-from recovery.mysqld.phases import PhaseTracker, with_first_query
-from recovery.mysqld.timestamps import parse_stamp
+from recovery.logs.log_analysis import LoggedStart, starts_in
+from recovery.logs.log_tail import LogTail, last_lines
+from recovery.logs.phases import PhaseTracker, with_first_query
+from recovery.logs.timestamps import parse_stamp
+from recovery.model import parse_version
+from recovery.phase_table import named_share, seconds_by_name
 
 LOGS = Path(__file__).resolve().parents[2] / "fixtures" / "errorlogs"
 TEXTS = {log.stem: log.read_bytes() for log in sorted(LOGS.glob("*.err"))}

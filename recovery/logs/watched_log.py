@@ -11,24 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from recovery.analysis.phase_names import (
-    DICTIONARY_READ,
-    DIRECTORY_LISTING,
-    DISCOVERY,
-    FILE_CHECK,
-    FILE_SCAN,
-    JOIN,
-    VALIDATION,
-)
-from recovery.mysqld.error_log import error_text, is_error, is_harmless
-from recovery.mysqld.json_log import usual_line
-from recovery.mysqld.log_analysis import LoggedStart, StartParser, process_id_in
-from recovery.mysqld.start_progress import StartProgress, Totals
-from recovery.mysqld.timestamps import Stamp, StampReader
+from recovery.logs.error_log import error_text, is_error, is_harmless
+from recovery.logs.json_log import usual_line
+from recovery.logs.log_analysis import LoggedStart, StartParser, process_id_in
+from recovery.logs.start_progress import StartProgress, Totals
+from recovery.logs.timestamps import Stamp, StampReader
+from recovery.phase_table import JOIN, ROWS, UNNAMED
 
-_FILE_PHASES = {DISCOVERY, DIRECTORY_LISTING, FILE_SCAN, VALIDATION, DICTIONARY_READ, FILE_CHECK}
-"""Phases in which a start reads the tables' files, which makes the next one faster as long as they stay in the page
-cache."""
 _QUARTER_HOUR_S = 900
 _COMPARED_CHARS = 200
 """Number of characters by which two errors are told apart: the reason of a start is cut."""
@@ -66,14 +55,14 @@ def find_loop(
             tries.append(start)
     if not tries or checkpoint_lsn is None:
         return None
-    phases = {part for start in tries for part in (start.phase or "").split(JOIN)}
+    phases = {part for start in tries for part in (start.phase or UNNAMED).split(JOIN)}
     times = [start.startup_s if start.end_logged else start.next_after_s or start.startup_s for start in tries]
     return RestartLoop(
         tries=len(tries) + 1,
         since=tries[-1].at,
         checkpoint_lsn=checkpoint_lsn,
         longest_s=max((seconds for seconds in times if seconds is not None), default=None),
-        gains="page cache" if phases and phases <= _FILE_PHASES else "nothing",
+        gains="page cache" if phases and all(ROWS[name].files.fills_page_cache for name in phases) else "nothing",
     )
 
 

@@ -13,43 +13,37 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from enum import Enum
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from recovery.analysis.phase_names import (
+from recovery.logs.error_log import MAX_SEARCHED_CHARS, EventKind, classify, is_retried, milestone_of
+from recovery.logs.log_analysis import ONLY_AFTER_CRASH, version_of
+from recovery.logs.phases import BACKGROUND_MILESTONES, CurrentPhase, PhaseTracker, Sighting, current_phase
+from recovery.logs.redo_work import SCAN_STEP_BYTES, Points, RedoLeft, RedoWork
+from recovery.model import Flavor, can
+from recovery.phase_table import (
+    AFTER_REDO,
     DICTIONARY,
-    DISCOVERY,
     FILE_CHECK,
-    FILE_SCAN,
     INNODB_INITIALIZATION,
     JOIN,
-    ORDER,
+    PAGE_FLUSH,
     REDO_APPLY,
     REDO_SCAN,
     ROLLBACK,
+    TABLE,
     UNNAMED,
     VALIDATION,
-)
-from recovery.model import Flavor, can
-from recovery.mysqld.error_log import MAX_SEARCHED_CHARS, EventKind, Milestone, classify, is_retried, milestone_of
-from recovery.mysqld.log_analysis import ONLY_AFTER_CRASH, version_of
-from recovery.mysqld.phases import (
-    BACKGROUND_MILESTONES,
-    PHASE_OPENED_BY,
-    CurrentPhase,
+    Claim,
+    Counted,
+    Counter,
     FileAccess,
-    PhaseTracker,
+    Milestone,
+    Unit,
 )
-from recovery.mysqld.redo_work import SCAN_STEP_BYTES, Points, RedoLeft, RedoWork
 
 if TYPE_CHECKING:
-    from recovery.model import Version
-    from recovery.mysqld.redo_log import RedoSpan
-
-PAGE_FLUSH = "page flush"
-"""8.0 and later write all recovered pages after "Apply batch completed!", and log nothing of it. Reports call this time
-`unnamed`, since they cannot tell how much of it the flush took."""
+    from recovery.model import RedoSpan, Version
 
 # --- What is fed
 
@@ -89,49 +83,7 @@ class Totals:
     """Whether the server reads and writes pages without the page cache (O_DIRECT)."""
 
 
-# --- The table: what is counted in each phase
-
-
-class Unit(Enum):
-    FILES = "files"
-    BYTES = "bytes"
-    PAGES = "pages"
-    PERCENT = "%"
-    ROWS = "rows"
-
-
-class Claim(Enum):
-    """Whether a time left is shown, by how well it was measured."""
-
-    RANGE = "a range"
-    AT_MOST = "at most"
-    TOGETHER = "with the other phase of redo"
-    NONE = "none"
-
-
-@dataclass(frozen=True)
-class CountedPhase:
-    """A phase of which the progress can be counted: a row of the table."""
-
-    phase: str
-    unit: Unit
-    counter: Callable[[ProcessSample, Totals], float | None] | None
-    """Counts in a sample of the process; None: only lines of the log count."""
-    claim: Claim
-    errors: tuple[float, float, float]
-    """Nine of ten truths were not more than this share above the estimated time left, and not further below it than its
-    inverse, when 25, 50 and 75 % were done."""
-    passes_before: int = 0
-    """How often the server has read every file before this phase."""
-    opened_by: Milestone | None = None
-    """The milestone from which on is counted, and which names the phase: of the two phases that it opens, the log tells
-    only later, if at all, when the second one began."""
-    per_file: int = 1
-    """Calls of read for each file."""
-    skipped_s: float = 0.0
-    """Time at the beginning of the phase in which something else is done."""
-    of_phase: bool = False
-    """Whether the counter is 0 at the beginning of the phase, and not of the process."""
+# --- What is counted
 
 
 def _read_calls(sample: ProcessSample, _: Totals) -> float | None:
@@ -159,33 +111,17 @@ def _files_opened(sample: ProcessSample, _: Totals) -> float | None:
     return sample.files_opened
 
 
-_REDO_ERRORS = (0.9, 0.8, 0.7)
-_WITH_REDO = JOIN.join((REDO_APPLY, VALIDATION))
-"""MariaDB 10.2 logs nothing between the two."""
-TABLE = (
-    CountedPhase(DISCOVERY, Unit.FILES, _read_calls, Claim.RANGE, (0.5, 0.35, 0.3)),
-    CountedPhase(INNODB_INITIALIZATION, Unit.FILES, _read_calls, Claim.AT_MOST, (0.5, 0.5, 0.5)),
-    CountedPhase(FILE_SCAN, Unit.FILES, _read_calls, Claim.RANGE, (0.4, 0.3, 0.2), opened_by=Milestone.SCAN),
-    CountedPhase(REDO_SCAN, Unit.BYTES, _bytes_read, Claim.TOGETHER, _REDO_ERRORS),
-    CountedPhase(REDO_APPLY, Unit.PAGES, _pages_read, Claim.TOGETHER, _REDO_ERRORS),
-    CountedPhase(VALIDATION, Unit.FILES, _read_calls, Claim.RANGE, (0.2, 0.2, 0.2)),
-    CountedPhase(_WITH_REDO, Unit.FILES, _read_calls, Claim.RANGE, (0.4, 0.3, 0.2), per_file=3),
-    CountedPhase(PAGE_FLUSH, Unit.PAGES, _pages_written, Claim.AT_MOST, (1.0, 1.0, 1.0)),
-    CountedPhase(
-        FILE_CHECK,
-        Unit.FILES,
-        _read_calls,
-        Claim.RANGE,
-        (0.2, 0.2, 0.2),
-        passes_before=1,
-        opened_by=Milestone.VALIDATE,
-        skipped_s=2.0,
-    ),
-    CountedPhase(DICTIONARY, Unit.FILES, _files_opened, Claim.AT_MOST, (0.5, 0.5, 0.5), of_phase=True),
-    CountedPhase(ROLLBACK, Unit.ROWS, None, Claim.RANGE, (0.4, 0.25, 0.15)),
-)
-"""The phases in their order. docs/results/watch.md says how the errors were measured; no error is less than 0.2, since
-storage changes its speed."""
+_COUNTERS: dict[Counter, Callable[[ProcessSample, Totals], float | None]] = {
+    Counter.READ_CALLS: _read_calls,
+    Counter.BYTES_READ: _bytes_read,
+    Counter.PAGES_READ: _pages_read,
+    Counter.PAGES_WRITTEN: _pages_written,
+    Counter.FILES_OPENED: _files_opened,
+}
+_COUNTED = {row.name: row.counted for row in TABLE if row.counted is not None} | {
+    JOIN.join((before, row.name)): counted for row in TABLE for before, counted in row.counted_after.items()
+}
+"""By the name of the phase, or of phases that no line separates."""
 
 # --- What comes out
 
@@ -265,6 +201,8 @@ _OTHER_READ_CALLS, _REDO_READ_BYTES = 200, 65536
 """What a server reads besides tables' files before it is ready: its own files, and the redo log in such pieces."""
 _OTHER_PAGES = 1000
 """What a server reads before it applies redo, besides the redo log."""
+_WITH_REDO = JOIN.join((REDO_APPLY, VALIDATION))
+"""MariaDB 10.2 logs nothing between the two."""
 REDO = (REDO_SCAN, REDO_APPLY)
 """The phases of which one time left is shown."""
 _REDO_SETTLED_S = 1.0
@@ -379,7 +317,7 @@ class StartProgress:
         if row is not None and row.opened_by is not None:
             opened_s = self.tracker.first_seen(row.opened_by)
             if opened_s is not None:
-                phase, since_s = PHASE_OPENED_BY[row.opened_by], opened_s
+                phase, since_s = current_phase((Sighting(row.opened_by, None),), self.tracker.context), opened_s
         points, unit, partly_seen = self._points(row, since_s) if row is not None else ((), None, False)
         total = None if unit is None else self._total(unit)
         pace = _Pace.of(points, now_s, self.moved_s, since_s + (0.0 if row is None else row.skipped_s))
@@ -491,22 +429,22 @@ class StartProgress:
         redo, scanned = self.totals.redo, [done for _, unit, done in tuple(self._steps) if unit is Unit.BYTES]
         return redo is not None and bool(scanned) and scanned[-1] < redo.bytes - SCAN_STEP_BYTES
 
-    def _row(self, phase: str | None) -> CountedPhase | None:
-        """Returns the row of a phase or, of those that the log joins, of the last one that has a row."""
+    def _row(self, phase: str | None) -> Counted | None:
+        """Returns how a phase is counted or, of those that the log joins, the last one that is."""
         parts = () if phase is None else (*phase.split(JOIN), phase)
-        row = max((row for row in TABLE if row.phase in parts), key=lambda row: parts.index(row.phase), default=None)
+        name = next((part for part in reversed(parts) if part in _COUNTED), None)
         is_clean = self.tracker.has_notes and not self.tracker.crashed
-        if row is None or (row.phase == FILE_CHECK and is_clean):
+        if name is None or (name == FILE_CHECK and is_clean):
             return None  # after a clean shutdown, files are opened for the check without being read
-        if row.phase == DICTIONARY and not (self._opens_all_for_dictionary() and self._sees_opens()):
+        if name == DICTIONARY and not (self._opens_all_for_dictionary() and self._sees_opens()):
             return None
-        redo = self.totals.redo
-        if row.phase == INNODB_INITIALIZATION:
+        row, redo = _COUNTED[name], self.totals.redo
+        if name == INNODB_INITIALIZATION:
             # 8.0 by default: it scans the files, and then redo, without a line.
             is_known = redo is not None and redo.bytes <= _LITTLE_REDO_BYTES
             return row if is_known or redo is None else replace(row, claim=Claim.NONE)
         # Pages that redo changes are read among the files.
-        has_much_redo = row.phase == _WITH_REDO and redo is not None and redo.bytes > _LITTLE_REDO_BYTES
+        has_much_redo = name == _WITH_REDO and redo is not None and redo.bytes > _LITTLE_REDO_BYTES
         return replace(row, claim=Claim.AT_MOST) if has_much_redo else row
 
     @property
@@ -527,17 +465,21 @@ class StartProgress:
         if self.ready_s is not None:
             return
         context = self.tracker.context
-        rows = [row for row in TABLE if row.phase in _PHASES_OF[context.file_access]]
-        if self._opens_all_for_dictionary():
-            rows.append(next(row for row in TABLE if row.phase == DICTIONARY))
-        has_read_redo = any(milestone in self.tracker.milestones for milestone in _AFTER_REDO)
+        rows = [
+            (row.name, row.counted)
+            for row in TABLE
+            if row.counted is not None
+            and context.file_access in row.series
+            and (row.counted.is_ahead or (row.name == DICTIONARY and self._opens_all_for_dictionary()))
+        ]
+        has_read_redo = any(milestone in self.tracker.milestones for milestone in AFTER_REDO)
         if context.has_notes and not context.crashed and has_read_redo:
             rows = []  # a clean start
         part = None if phase is None else phase.split(JOIN)[-1]
-        now = _POSITIONS.get(part or "", -1.0)
-        for row in rows:
-            if _POSITIONS[row.phase] > now and row.phase != part:
-                yield PhaseAhead(row.phase, self._total(row.unit) if row.unit is not Unit.PAGES else None, row.unit)
+        now = -1 if part is None else _POSITIONS[part]
+        for name, row in rows:
+            if _POSITIONS[name] > now:
+                yield PhaseAhead(name, self._total(row.unit) if row.unit is not Unit.PAGES else None, row.unit)
         if self.tracker.counts.get("transactions_to_roll_back"):
             yield PhaseAhead(ROLLBACK, self._total(Unit.ROWS), Unit.ROWS)
 
@@ -553,23 +495,24 @@ class StartProgress:
             return logged
         return self.totals.files or logged or self.tracker.counts.get("files_found")
 
-    def _points(self, row: CountedPhase, since_s: float) -> tuple[Points, Unit, bool]:
+    def _points(self, row: Counted, since_s: float) -> tuple[Points, Unit, bool]:
         """Returns what was done in a phase and when, from its beginning on, the unit, and whether its beginning was
         not seen: then it is estimated what the process had counted before."""
         logged, unit = self._logged_points(row, since_s)
         version = self.tracker.version
         # MySQL logs every few megabytes of redo that it scans, MariaDB every 15 seconds.
-        prefers_log = row.phase == REDO_SCAN and (version is None or version.flavor is not Flavor.MARIADB)
+        prefers_log = row.counter is Counter.BYTES_READ and (version is None or version.flavor is not Flavor.MARIADB)
         if row.counter is None or (prefers_log and len(logged) > 1):
             return logged, unit, False
+        counter = _COUNTERS[row.counter]
         counted = [
-            (sample.at_s, count) for sample in self._samples if (count := row.counter(sample, self.totals)) is not None
+            (sample.at_s, count) for sample in self._samples if (count := counter(sample, self.totals)) is not None
         ]
         if not counted:
             by_threads = self._points_of_threads(row, since_s) if len(logged) == 1 else ()
             return by_threads or logged, unit, False
         # MariaDB logs how many pages there are, and hardly how many of them are done.
-        has_steps = logged[-1][1] > 0 if row.phase == REDO_APPLY else len(logged) > 1
+        has_steps = logged[-1][1] > 0 if row.counter is Counter.PAGES_READ else len(logged) > 1
         partly_seen = counted[0][0] > since_s + 1.0 and not has_steps and not row.of_phase
         if partly_seen and row.unit is Unit.FILES and (self._total(Unit.FILES) or 0) < _MANY_FILES:
             return (), row.unit, False  # the files of tables cannot be told from the server's own
@@ -588,19 +531,19 @@ class StartProgress:
             return logged, unit, False
         return points, row.unit, partly_seen
 
-    def _logged_points(self, row: CountedPhase, since_s: float) -> tuple[Points, Unit]:
+    def _logged_points(self, row: Counted, since_s: float) -> tuple[Points, Unit]:
         for unit in (row.unit, *((Unit.PERCENT,) if row.unit in (Unit.PAGES, Unit.ROWS) else ())):
             points = [(at_s, done) for at_s, of, done in self._steps if of is unit and at_s >= since_s]
             if points:
                 return [(since_s, 0.0), *points], unit
         return [(since_s, 0.0)], row.unit
 
-    def _points_of_threads(self, row: CountedPhase, since_s: float) -> Points:
+    def _points_of_threads(self, row: Counted, since_s: float) -> Points:
         is_shared = row.unit is Unit.FILES and bool(self._thread_steps)
         return [(since_s, 0.0), *(step for step in self._thread_steps if step[0] >= since_s)] if is_shared else ()
 
-    def _count_before(self, row: CountedPhase) -> float:
-        if row.phase == REDO_APPLY:
+    def _count_before(self, row: Counted) -> float:
+        if row.counter is Counter.PAGES_READ:
             return self._pages_before_redo()
         if row.unit is not Unit.FILES:
             return 0.0
@@ -660,16 +603,7 @@ def _has_moved(before: ProcessSample, now: ProcessSample) -> bool:
     return now.cpu_s - before.cpu_s > _IDLE_CPUS * (now.at_s - before.at_s)
 
 
-_PHASES_OF = {
-    FileAccess.BEFORE_REDO: (DISCOVERY, REDO_SCAN, REDO_APPLY),
-    FileAccess.UNLOGGED_AFTER_REDO: (REDO_SCAN, REDO_APPLY, VALIDATION),
-    FileAccess.SCAN_AND_VALIDATE: (FILE_SCAN, REDO_SCAN, REDO_APPLY, PAGE_FLUSH, FILE_CHECK),
-    FileAccess.NAMED_IN_REDO: (REDO_SCAN, REDO_APPLY),
-}
-"""The phases of a crash start that take time, by the server's access to files."""
-_POSITIONS = {name: float(number) for number, name in enumerate(ORDER)}
-_POSITIONS[PAGE_FLUSH] = _POSITIONS[REDO_APPLY] + 0.5
-_AFTER_REDO = {Milestone.SEGMENTS, Milestone.UNDO, Milestone.STARTED}
+_POSITIONS = {row.name: number for number, row in enumerate(TABLE)}
 
 
 # --- How fast, and how long still
@@ -735,7 +669,7 @@ def _time_left_of_redo(left: RedoLeft, pace: _Pace, *, is_mariadb: bool) -> Time
         return None
     apply = (max(0.0, seconds - pace.waited_s) for seconds in pace.seconds(left.total - pace.done))
     least_s, about_s, most_s = (left.scan_s + seconds for seconds in apply)
-    error = _error_at(_REDO_ERRORS, share)
+    error = _error_at(_COUNTED[REDO_APPLY].errors, share)
     if is_mariadb and left.pages is not None:
         # Pages that redo writes as a whole are not read.
         least_s = max(0.0, least_s - _UNREAD_PAGES * left.total / pace.rate)
@@ -743,7 +677,7 @@ def _time_left_of_redo(left: RedoLeft, pace: _Pace, *, is_mariadb: bool) -> Time
     return TimeLeft(max(0.0, least_s / (1 + error) - RESOLUTION_S), most_s * (1 + error) + RESOLUTION_S, about_s)
 
 
-def _time_left(row: CountedPhase, pace: _Pace, total: int, *, partly_seen: bool) -> TimeLeft | None:
+def _time_left(row: Counted, pace: _Pace, total: int, *, partly_seen: bool) -> TimeLeft | None:
     share = pace.done / total
     if row.claim is Claim.NONE or not _SHOWN_FROM <= share < 1 or pace.elapsed_s < _SETTLED_S:
         return None

@@ -10,12 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sessions import FIXTURES
 
-from recovery.analysis.phase_names import (
+from recovery.logs.start_progress import (
+    ProcessSample,
+    Progress,
+    StartProgress,
+    Totals,
+)
+from recovery.logs.watched_log import WatchedLog, find_loop
+from recovery.model import RedoSpan
+from recovery.phase_table import (
     BUFFER_POOL,
     DICTIONARY,
     FILE_CHECK,
     FILE_SCAN,
     JOIN,
+    PAGE_FLUSH,
     PROCESS_START,
     REDO_APPLY,
     REDO_SCAN,
@@ -23,17 +32,8 @@ from recovery.analysis.phase_names import (
     ROLLBACK,
     UNNAMED,
     VALIDATION,
-)
-from recovery.mysqld.redo_log import RedoSpan
-from recovery.mysqld.start_progress import (
-    PAGE_FLUSH,
-    ProcessSample,
-    Progress,
-    StartProgress,
-    Totals,
     Unit,
 )
-from recovery.mysqld.watched_log import WatchedLog, find_loop
 
 LOGS = FIXTURES / "errorlogs"
 RECORDED = sorted(path.name.removesuffix("-crash.arrivals") for path in LOGS.glob("*-crash.arrivals"))

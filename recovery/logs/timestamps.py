@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from recovery.mysqld.error_log import joined_line
+from recovery.logs.error_log import joined_line
 
 _TIME = r"(?P<hour>\d{1,2}):(?P<minute>\d\d):(?P<second>\d\d)(?P<fraction>\.\d{1,9})?"
 _STAMP = re.compile(

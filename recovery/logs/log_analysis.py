@@ -23,11 +23,10 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from recovery.errors import UsageError
-from recovery.model import Flavor, Phase, Version, parse_version
-from recovery.mysqld.error_log import (
+from recovery.logs.error_log import (
+    STRONG_END_HINTS,
     EndReport,
     EventKind,
-    Milestone,
     StartErrors,
     classify,
     end_report_of,
@@ -37,9 +36,9 @@ from recovery.mysqld.error_log import (
     progress_of,
     shutdown_request,
 )
-from recovery.mysqld.json_log import usual_line
-from recovery.mysqld.phases import BACKGROUND_MILESTONES, FileAccess, PhaseTracker
-from recovery.mysqld.timestamps import (
+from recovery.logs.json_log import usual_line
+from recovery.logs.phases import BACKGROUND_MILESTONES, PhaseTracker
+from recovery.logs.timestamps import (
     LogLine,
     Stamp,
     StampReader,
@@ -48,6 +47,8 @@ from recovery.mysqld.timestamps import (
     parse_stamp,
     shows_set_clock,
 )
+from recovery.model import Flavor, Phase, Version, parse_version
+from recovery.phase_table import AFTER_REDO, FileAccess, Milestone
 
 _VERSION = re.compile(
     r"\((?:mysqld|mariadbd|server)\S* (\d+\.\d+\.\d+[^\s)]*)\) (?:starting|initializing)"
@@ -595,7 +596,7 @@ def _kind(start: _OpenStart) -> str:
     if start.tracker.crashed:
         return "crash"
     # The kind is unknown until the redo log has been read, and if the server does not log what it finds there.
-    has_read_redo = milestones & {Milestone.APPLIED, Milestone.SEGMENTS, Milestone.UNDO, Milestone.STARTED}
+    has_read_redo = milestones & {Milestone.APPLIED, *AFTER_REDO}
     is_dictionary = start.tracker.context.file_access is FileAccess.SCAN_AND_VALIDATE
     is_quiet = is_dictionary and not milestones & {Milestone.SCAN, Milestone.POOL}
     return "clean" if has_read_redo and not is_quiet and not start.headless else "not told"
@@ -610,15 +611,18 @@ _CHUNK_BYTES = 1 << 18
 _LONGEST_LINE_BYTES = 1 << 16
 """Longer lines are cut, so that a log without newlines does not fill the memory."""
 _OVERLAP_BYTES = 1 << 10
-_ANCHORS = (
-    b"as process ", b"Server - start", b"MY-015015", b"mysqld_safe", b"mariadbd-safe", b"[Entrypoint]",
-    b"initializ", b"Initializ", b"Directories to scan", b"Completed init",
-    b"file format is", b"ready for conn", b"rash recovery", b"was not shut", b"not match", b"redo log",
-    b"tablespace information", b"checkpoint", b"load completed", b"load aborted", b"ackground the rollback",
-    b"Rollback of non", b"Version: ", b"Scanning '", b"size_max=", b"Log scan prog", b"log scan based",
-    b"scanned up to", b"End of log", b"Loading buffer", b"ib_buffer_pool", b"ut of memory", b"OOM killer", b"oom-kill",
-    b"timed out",
-)  # fmt: skip
+_IDLE_MILESTONES = {*_START_MILESTONES, *_EARLY, *_ONLY_DURING_START, *BACKGROUND_MILESTONES}
+_ANCHORS = tuple(
+    dict.fromkeys(
+        text.encode()
+        for text in (
+            *(hint for milestone in Milestone if milestone in _IDLE_MILESTONES for hint in milestone.value.hints),
+            *STRONG_END_HINTS,
+            *_NO_SERVER,
+            "Version: ",
+        )
+    )
+)
 """Every line that matters while no start is under way contains one of these."""
 
 

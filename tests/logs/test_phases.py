@@ -9,25 +9,14 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sessions import FIXTURES
 
-from recovery.analysis.phase_names import (
-    UNNAMED,
-    estimated_phases,
-    named_share,
-    seconds_by_name,
-    seconds_of_starts,
-    sorted_phases,
-    what_happens_in,
-)
-from recovery.model import Phase, parse_version
-from recovery.mysqld import error_log
-from recovery.mysqld.error_log import Milestone, milestone_of
-from recovery.mysqld.log_analysis import starts_in
-from recovery.mysqld.phases import (
-    FileAccess,
+from recovery.logs import error_log
+from recovery.logs.error_log import milestone_of
+from recovery.logs.log_analysis import starts_in
+from recovery.logs.phases import (
     PhaseTracker,
     Sighting,
     StartContext,
@@ -36,6 +25,18 @@ from recovery.mysqld.phases import (
     phases_of,
     with_first_query,
     with_traced_check,
+)
+from recovery.model import Phase, parse_version
+from recovery.phase_table import (
+    UNNAMED,
+    FileAccess,
+    Milestone,
+    estimated_phases,
+    named_share,
+    seconds_by_name,
+    seconds_of_starts,
+    sorted_phases,
+    what_happens_in,
 )
 
 CRASH = {generation: StartContext(generation, crashed=True) for generation in FileAccess}
@@ -399,15 +400,24 @@ def test_any_text_has_a_mark_or_none(text: str) -> None:
     assert milestone_of(text) is None or isinstance(milestone_of(text), Milestone)
 
 
-def test_no_recorded_mark_is_missed_by_the_quick_test() -> None:
-    logs = (FIXTURES / "errorlogs").glob("*.err")
-    lines = [line for log in logs for line in log.read_text().splitlines()]
-    assert all((error_log._ANY_MILESTONE.search(line) is None) is (milestone_of(line) is None) for line in lines)
-    for mark, spelling in error_log._MILESTONE_PATTERNS:
-        # Every way to spell a mark, as far as its letters go, is found by a hint of its own or of another.
-        for one in spelling.split("|") if "(" not in spelling else ():
-            plain = one.replace("\\", "")
-            assert any(hint in plain for hint in error_log._MILESTONE_HINTS), (mark, one)
+HINTED = [
+    *((one.name, one.value.hints, re.compile(one.value.pattern)) for one in Milestone),
+    *((kind.value, (hint,), pattern) for kind, hint, pattern in error_log._EVENTS),
+    *((names[0], (hint,), pattern) for hint, pattern, names in error_log._COUNT_PATTERNS),
+    *(("progress", (hint,), pattern) for hint, pattern in error_log._PROGRESS),
+    *(("end", (hint,), pattern) for hint, pattern, _ in error_log._END_REPORTS),
+    ("end", (error_log._EXITED,), error_log._MAIN_PROCESS),
+]
+
+
+@pytest.mark.parametrize(("hints", "pattern"), [row[1:] for row in HINTED], ids=[row[0] for row in HINTED])
+@settings(max_examples=30)
+@given(data=st.data())
+def test_every_text_that_a_pattern_matches_has_one_of_its_hints(
+    hints: tuple[str, ...], pattern: re.Pattern[str], data: st.DataObject
+) -> None:
+    text = data.draw(st.from_regex(pattern))
+    assert any(hint in text for hint in hints)
 
 
 # --- Recorded crash starts of real servers

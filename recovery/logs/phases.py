@@ -12,46 +12,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from itertools import pairwise
 
-from recovery.analysis.phase_names import (
-    ARIA_RECOVERY,
-    BINLOG_RECOVERY,
-    BUFFER_POOL,
-    BUFFER_POOL_LOAD,
-    DICTIONARY,
-    DICTIONARY_READ,
-    DICTIONARY_UPGRADE,
-    DIRECTORY_LISTING,
-    DISCOVERY,
-    FILE_CHECK,
-    FILE_SCAN,
-    FIRST_QUERY,
-    INNODB_INITIALIZATION,
-    JOIN,
-    PROCESS_START,
-    REDO_APPLY,
-    REDO_LOG_RESIZE,
-    REDO_SCAN,
-    REST_TO_READY,
-    ROLLBACK,
-    SERVER_UPGRADE,
-    STATE_TRANSFER,
-    SYSTEM_FILES,
-    SYSTEM_TABLES,
-    UNDO_AND_TEMP,
-    UNNAMED,
-    VALIDATION,
-)
+from recovery.logs.error_log import checkpoint_of, is_note, log_counters, microsecond_stamp, progress_of
 from recovery.model import Phase, Version, can
-from recovery.mysqld.error_log import (
+from recovery.phase_table import (
+    DICTIONARY_READ,
+    FILE_CHECK,
+    FIRST_QUERY,
+    JOIN,
+    TABLE,
+    UNNAMED,
+    Bounds,
+    FileAccess,
     Milestone,
-    checkpoint_of,
-    is_note,
-    log_counters,
-    microsecond_stamp,
-    progress_of,
+    PhaseRow,
 )
 
 
@@ -71,19 +46,6 @@ class CurrentPhase:
 
 _MAX_SIGHTINGS = 4096
 """Highest number of milestones in one start: only a log that is not from one server has more."""
-
-
-class FileAccess(Enum):
-    """How a server accesses the tables' files when it starts after a crash."""
-
-    BEFORE_REDO = "before redo"
-    """Opens every file before it applies redo."""
-    UNLOGGED_AFTER_REDO = "unlogged, after redo"
-    """Reads every file after it has applied redo, without a log line."""
-    SCAN_AND_VALIDATE = "scan and validate"
-    """Scans the files before redo and validates them after it, with log lines."""
-    NAMED_IN_REDO = "named in redo"
-    """Opens only the files that the redo log names."""
 
 
 @dataclass(frozen=True)
@@ -113,134 +75,43 @@ class Sighting:
     """Whether the time was computed from a later line."""
 
 
-PHASE_OPENED_BY: dict[Milestone, str] = {
-    Milestone.STARTING: PROCESS_START,
-    Milestone.SAFE: PROCESS_START,
-    Milestone.ANNOUNCED: PROCESS_START,
-    Milestone.INITIALIZING: PROCESS_START,
-    Milestone.DIRECTORY_UPGRADE: PROCESS_START,
-    Milestone.TRANSFER: STATE_TRANSFER,
-    Milestone.TRANSFERRED: PROCESS_START,
-    Milestone.ARIA: ARIA_RECOVERY,
-    Milestone.ARIA_RECOVERED: PROCESS_START,
-    Milestone.INNODB: PROCESS_START,
-    Milestone.SCAN: JOIN.join((DIRECTORY_LISTING, FILE_SCAN)),
-    Milestone.LISTING: DIRECTORY_LISTING,
-    Milestone.FOUND: FILE_SCAN,
-    Milestone.SCANNED: PROCESS_START,
-    Milestone.POOL: BUFFER_POOL,
-    Milestone.POOLED: SYSTEM_FILES,
-    Milestone.SYSTEM: REDO_SCAN,
-    Milestone.REDO: REDO_SCAN,
-    Milestone.CHECKPOINT: REDO_SCAN,
-    Milestone.DISCOVER: DISCOVERY,
-    Milestone.RESTORE: REDO_SCAN,
-    Milestone.APPLY: REDO_APPLY,
-    Milestone.SEGMENTS: UNDO_AND_TEMP,
-    Milestone.RESIZE: REDO_LOG_RESIZE,
-    Milestone.RESIZED: UNDO_AND_TEMP,
-    Milestone.UNDO: UNDO_AND_TEMP,
-    Milestone.DICTIONARY: DICTIONARY,
-    Milestone.VALIDATE: JOIN.join((DICTIONARY_READ, FILE_CHECK)),
-    Milestone.CHECK: FILE_CHECK,
-    Milestone.VALIDATED: DICTIONARY,
-    Milestone.DICTIONARY_READ: REST_TO_READY,
-    Milestone.DICTIONARY_UPGRADE: DICTIONARY_UPGRADE,
-    Milestone.DICTIONARY_UPGRADED: DICTIONARY,
-    Milestone.UPGRADE: SERVER_UPGRADE,
-    Milestone.UPGRADED: REST_TO_READY,
-    Milestone.BINLOG: BINLOG_RECOVERY,
-    Milestone.BINLOG_READ: REST_TO_READY,
-}
-_PHASE_BETWEEN: dict[tuple[Milestone, Milestone], tuple[FileAccess, str]] = {
-    (Milestone.INNODB, Milestone.STARTED): (FileAccess.SCAN_AND_VALIDATE, INNODB_INITIALIZATION),
-    (Milestone.SCAN, Milestone.LISTING): (FileAccess.SCAN_AND_VALIDATE, DIRECTORY_LISTING),
-    (Milestone.SCAN, Milestone.FOUND): (FileAccess.SCAN_AND_VALIDATE, DIRECTORY_LISTING),
-    (Milestone.VALIDATE, Milestone.CHECK): (FileAccess.SCAN_AND_VALIDATE, DICTIONARY_READ),
-    # It looks up each file in the dictionary and opens it, without logging that, on clean starts too.
-    (Milestone.SEGMENTS, Milestone.UNDO): (FileAccess.NAMED_IN_REDO, DICTIONARY),
-    (Milestone.CHECKPOINT, Milestone.RESTORE): (FileAccess.BEFORE_REDO, DISCOVERY),
-    # 8.0 up to 8.0.15 leaves the rest of the upgrade to mysql_upgrade.
-    (Milestone.DICTIONARY_UPGRADE, Milestone.READY): (
-        FileAccess.SCAN_AND_VALIDATE,
-        JOIN.join((DICTIONARY_UPGRADE, REST_TO_READY)),
-    ),
-    (Milestone.DICTIONARY_UPGRADED, Milestone.UPGRADE): (
-        FileAccess.SCAN_AND_VALIDATE,
-        JOIN.join((DICTIONARY, REST_TO_READY)),
-    ),
-}
-"""Phases that are known by both of their milestones only, and the access to files of the servers that have them."""
-_PHASE_BEGUN_BY = {
-    (Milestone.CHECKPOINT, FileAccess.BEFORE_REDO): DISCOVERY,
-    (Milestone.SEGMENTS, FileAccess.NAMED_IN_REDO): DICTIONARY,
-}
-"""The same phases while they last, by the milestone that begins them and the access to files."""
-_NEXT_AFTER = {
-    Milestone.SCANNED: BUFFER_POOL,
-    Milestone.VALIDATED: REST_TO_READY,
-    Milestone.DICTIONARY_UPGRADED: REST_TO_READY,
-}
-"""What is left after these is short, and is counted to the phase before the one that they end. A server that is there
-is said to be in the next one: it does not go back."""
-_PROGRESS_OF = {Milestone.SCANNING: Milestone.FOUND, Milestone.CHECKING: Milestone.CHECK}
+_PROGRESS_OF = dict(row.progress for row in TABLE if row.progress is not None)
 """Milestones about the progress of some work, and the one at which the work began."""
 _PROGRESS_INTERVAL_S = 10.0
 """Time from the beginning of that work to its first line about progress."""
 BACKGROUND_MILESTONES = {
-    Milestone.POOL_LOAD: (BUFFER_POOL_LOAD, True),
-    Milestone.POOL_LOADED: (BUFFER_POOL_LOAD, False),
-    Milestone.ROLLBACK: (ROLLBACK, True),
-    Milestone.ROLLED_BACK: (ROLLBACK, False),
+    milestone: (row.name, begins)
+    for row in TABLE
+    if row.background
+    for bounds in row.bounds
+    for milestones, begins in ((bounds.opens, True), (bounds.closes, False))
+    for milestone in milestones
 }
 """Milestones of the server's background threads: the name of the phase, and whether the phase begins there."""
-_REDO = {
-    Milestone.SYSTEM,
-    Milestone.REDO,
-    Milestone.CHECKPOINT,
-    Milestone.DISCOVER,
-    Milestone.RESTORE,
-    Milestone.APPLY,
-    Milestone.APPLIED,
+_OPENED_BY = {
+    opener: tuple(
+        (row, bounds) for row in TABLE if not row.background for bounds in row.bounds if opener in bounds.opens
+    )
+    for opener in Milestone
 }
 _UNDO = {Milestone.SEGMENTS, Milestone.UNDO}
-_AFTER_REDO = _UNDO | {Milestone.RESIZE, Milestone.RESIZED, Milestone.STARTED}
-_SCAN = {Milestone.SCAN, Milestone.LISTING, Milestone.FOUND}
-_EARLY = {
-    Milestone.STARTING,
-    Milestone.SAFE,
-    Milestone.ANNOUNCED,
-    Milestone.INITIALIZING,
-    Milestone.DIRECTORY_UPGRADE,
-    Milestone.TRANSFERRED,
-    Milestone.ARIA_RECOVERED,
-    Milestone.INNODB,
-    Milestone.SCANNED,
-}
-_AFTER_EARLY = _EARLY | _REDO | _SCAN | {Milestone.TRANSFER, Milestone.ARIA, Milestone.POOL, Milestone.POOLED}
-_OF_DICTIONARY = {
+_WITHIN_DICTIONARY_UPGRADE = {
     Milestone.DICTIONARY,
     Milestone.VALIDATE,
     Milestone.CHECK,
     Milestone.VALIDATED,
-    Milestone.DICTIONARY_READ,
     Milestone.DICTIONARY_UPGRADE,
-    Milestone.DICTIONARY_UPGRADED,
 }
-_WITHIN_DICTIONARY_UPGRADE = _OF_DICTIONARY - {Milestone.DICTIONARY_READ, Milestone.DICTIONARY_UPGRADED}
 """Milestones of the dictionary that are parts of its upgrade, or repeat after it."""
-_MAY_END_WITH_READY = {Milestone.DICTIONARY_READ, Milestone.BINLOG_READ, Milestone.UPGRADED}
-"""Milestones that open a phase which may end with the ready line."""
 
 
 def file_access_of(version: Version | None, milestones: Iterable[Milestone] = ()) -> FileAccess:
     """Returns how a version accesses the files or, if the version is unknown, what the milestones of its log show.
     Without a version UNLOGGED_AFTER_REDO is never returned."""
     if version is None:
-        known = set(milestones)
-        if known & (_OF_DICTIONARY | _SCAN | _PROGRESS_OF.keys() | {Milestone.INNODB}):
-            return FileAccess.SCAN_AND_VALIDATE
-        return FileAccess.BEFORE_REDO if Milestone.DISCOVER in known else FileAccess.NAMED_IN_REDO
+        shown = {milestone.value.only for milestone in milestones}
+        certain = (FileAccess.SCAN_AND_VALIDATE, FileAccess.BEFORE_REDO)
+        return next((access for access in certain if access in shown), FileAccess.NAMED_IN_REDO)
     if not can(version, "redo_names_files"):
         return FileAccess.BEFORE_REDO
     if can(version, "data_dictionary"):
@@ -273,36 +144,39 @@ def phases_of(
 def current_phase(sightings: Sequence[Sighting], server: StartContext) -> str:
     """Returns the phase that a server is in at the end of its log: the one that the last milestone opens."""
     milestones = [sighting.milestone for sighting in _bounding_sightings(sightings)]
-    last = milestones[-1] if milestones else Milestone.STARTING
-    if last is Milestone.APPLIED:
-        return _unlogged_phase(server) or UNNAMED
-    if last is Milestone.STARTED:
-        return SYSTEM_TABLES if server.initializes else _phase_after_innodb(server)
-    skips_redo = last in _REDO and _skips_redo(server)
-    begun = VALIDATION if skips_redo else _PHASE_BEGUN_BY.get((last, server.file_access))
-    if begun is not None and Milestone.UNDO not in milestones:
-        return begun
-    if last is Milestone.INNODB and not server.has_notes:
-        return INNODB_INITIALIZATION
-    opened = _NEXT_AFTER.get(last) or PHASE_OPENED_BY.get(last, UNNAMED)
-    # Of a clean shutdown there is no redo to scan, and no line until the files are looked up.
-    is_last_line = (last is Milestone.APPLY and Milestone.CHECKPOINT in milestones) or (
-        last in _REDO and not server.crashed
+    last, seen = milestones[-1] if milestones else Milestone.STARTING, set(milestones)
+    return _name_of(
+        (row, bounds)
+        for row, bounds in _OPENED_BY[last]
+        if bounds.lasting
+        and _holds(row, bounds, server)
+        and (bounds.after is None or bounds.after in seen)
+        and not (bounds.alone and bounds.closes & seen)
     )
-    if server.file_access is FileAccess.UNLOGGED_AFTER_REDO and is_last_line:
-        return _join_names((opened, _unlogged_phase(server) or UNNAMED))
-    return opened
 
 
-def _skips_redo(server: StartContext) -> bool:
-    """Returns whether the server reads its files at once, as it does after a crash with an empty redo log."""
-    return server.file_access is FileAccess.UNLOGGED_AFTER_REDO and server.crashed and not server.has_redo
+def _phase_name(opener: Milestone, closer: Milestone, server: StartContext) -> str:
+    """Returns the phase between two milestones that follow each other."""
+    rows = _OPENED_BY[opener]
+    return _name_of((row, bounds) for row, bounds in rows if closer in bounds.closes and _holds(row, bounds, server))
 
 
-def _phase_after_innodb(server: StartContext) -> str:
-    if server.file_access is not FileAccess.SCAN_AND_VALIDATE:
-        return REST_TO_READY
-    return DICTIONARY if server.has_notes else JOIN.join((DICTIONARY_READ, FILE_CHECK))
+def _holds(row: PhaseRow, bounds: Bounds, server: StartContext) -> bool:
+    return (
+        server.file_access in row.series
+        and (bounds.access is None or server.file_access in bounds.access)
+        and bounds.crashed in (None, server.crashed)
+        and bounds.has_notes in (None, server.has_notes)
+        and bounds.has_redo in (None, server.has_redo)
+        and bounds.initializes in (None, server.initializes)
+    )
+
+
+def _name_of(found: Iterable[tuple[PhaseRow, Bounds]]) -> str:
+    """Returns the name of the phase with these bounds, or those of the phases that share the time."""
+    found = tuple(found)
+    alone = [row.name for row, bounds in found if bounds.alone]
+    return _join_names(alone or [row.name for row, _ in found])
 
 
 def with_first_query(phases: tuple[Phase, ...], answered_s: float) -> tuple[Phase, ...]:
@@ -314,7 +188,7 @@ def with_first_query(phases: tuple[Phase, ...], answered_s: float) -> tuple[Phas
 def with_traced_check(phases: tuple[Phase, ...], opened_s: Iterable[float]) -> tuple[Phase, ...]:
     """Returns the phases with the boundary between the dictionary read and the file check at the first of these opens
     of tables' files in them: the dictionary itself is in other files."""
-    names = {DICTIONARY_READ, FILE_CHECK, PHASE_OPENED_BY[Milestone.VALIDATE]}
+    names = {DICTIONARY_READ, FILE_CHECK, JOIN.join((DICTIONARY_READ, FILE_CHECK))}
     both = [phase for phase in phases if phase.name in names]
     if not both:
         return phases
@@ -360,60 +234,9 @@ def _beginning_of(progress: Sighting) -> Sighting:
     return replace(progress, milestone=_PROGRESS_OF[progress.milestone], at_s=at_s, estimated=True)
 
 
-def _phase_name(opener: Milestone, closer: Milestone, server: StartContext) -> str:
-    file_access, name = _PHASE_BETWEEN.get((opener, closer), (None, UNNAMED))
-    if file_access is server.file_access:
-        return name
-    if opener is Milestone.APPLIED:
-        return _after_redo(closer, server)
-    if opener is Milestone.STARTED:
-        return SYSTEM_TABLES if server.initializes else _after_innodb(closer, server.file_access)
-    if not _may_bound(opener, closer):
-        is_quiet = server.file_access is FileAccess.SCAN_AND_VALIDATE and not server.has_notes
-        return _join_names((INNODB_INITIALIZATION, _after_innodb(closer, server.file_access))) if is_quiet else UNNAMED
-    if opener in _REDO and closer in _AFTER_REDO and _skips_redo(server):
-        return VALIDATION
-    silent = _after_redo(closer, server) if closer in _AFTER_REDO and opener in _REDO else UNNAMED
-    return _join_names((PHASE_OPENED_BY.get(opener, UNNAMED), silent))
-
-
-def _may_bound(opener: Milestone, closer: Milestone) -> bool:
-    """Returns whether `closer` may end the phase that `opener` begins. Where a server logs little, as 8.0 does by
-    default, the next line may come long after the end of that phase."""
-    if opener in _EARLY:
-        return closer in _AFTER_EARLY
-    return closer is not Milestone.READY or opener in _MAY_END_WITH_READY
-
-
-def _after_redo(closer: Milestone, server: StartContext) -> str:
-    if closer in _REDO:
-        return REDO_SCAN  # a batch was full, and the scan of the redo log continues
-    if closer not in _AFTER_REDO:
-        return UNNAMED
-    # Before a server says that it rebuilds the redo log, it writes all pages that the recovery has modified.
-    flush = REDO_LOG_RESIZE if closer is Milestone.RESIZE and server.crashed else UNNAMED
-    return _join_names((_unlogged_phase(server) or UNNAMED, flush))
-
-
-def _after_innodb(closer: Milestone, file_access: FileAccess) -> str:
-    if file_access is not FileAccess.SCAN_AND_VALIDATE:
-        return REST_TO_READY
-    if closer in _OF_DICTIONARY | {Milestone.STARTED}:
-        return DICTIONARY
-    # By default, the server does not log that it reads its dictionary and checks the files.
-    return _join_names((DICTIONARY_READ, FILE_CHECK, REST_TO_READY if closer is Milestone.READY else UNNAMED))
-
-
-def _unlogged_phase(server: StartContext) -> str | None:
-    """Returns the phase that the server does not log, between the end of redo and its next line, or None."""
-    if server.file_access is FileAccess.UNLOGGED_AFTER_REDO:
-        return VALIDATION if server.crashed else DICTIONARY
-    return DICTIONARY if server.file_access is FileAccess.BEFORE_REDO else None
-
-
 def _join_names(names: Sequence[str]) -> str:
     known = list(dict.fromkeys(part for name in names for part in name.split(JOIN)))
-    return JOIN.join([name for name in known if name != UNNAMED] or known)
+    return JOIN.join([name for name in known if name != UNNAMED]) or UNNAMED
 
 
 def _merge_phases(phases: Sequence[Phase]) -> tuple[Phase, ...]:
