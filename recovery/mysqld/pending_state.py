@@ -63,7 +63,9 @@ _MOST_CHARS = 10_000
 """Of a variable."""
 _MOST_REDO_BYTES = 1 << 40
 """No server has a redo log of more."""
-_LEAST_PAGE_BYTES = 1024
+_LEAST_PAGE_BYTES, _MOST_PAGE_BYTES = 1024, 65_536
+_READ_APART_BYTES = 1 << 20
+"""Of redo that may be written and saved between the server's looks at both numbers."""
 
 
 def unread_dirty_pages(version: Version) -> tuple[str, str]:
@@ -81,6 +83,8 @@ def redo_since_checkpoint(status: str) -> int | None:
     if lsn is None or checkpoint is None:
         return None
     written, saved = (whole_number(found[1], "bytes of redo") for found in (lsn, checkpoint))
+    if saved > written + _READ_APART_BYTES:
+        raise malformed(f"its last checkpoint, {saved}, is after the end of its redo log, {written}")
     return whole_number(max(0, written - saved), "bytes of redo", most=_MOST_REDO_BYTES)
 
 
@@ -239,8 +243,10 @@ class StateReader:
         has = self._variables
         is_direct = has.get("innodb_flush_method", "").upper().startswith("O_DIRECT")
         is_direct = is_direct or has.get("innodb_data_file_buffering") == "OFF"
-        page_bytes = whole_number(has.get("innodb_page_size", 16384), "bytes in a page")
-        together = 1 if is_direct else max(1, min(_AREA_PAGES, read_ahead_bytes // max(page_bytes, _LEAST_PAGE_BYTES)))
+        page_bytes = whole_number(has.get("innodb_page_size", 16384), "bytes in a page", most=_MOST_PAGE_BYTES)
+        if page_bytes < _LEAST_PAGE_BYTES:
+            raise malformed(f"its number of bytes in a page is {page_bytes}")
+        together = 1 if is_direct else max(1, min(_AREA_PAGES, read_ahead_bytes // page_bytes))
         _, condition = unread_dirty_pages(self.version)
         unknown = None, 1.0 if is_direct else None
         if (self._pool_bytes or 0) > _LARGE_POOL_BYTES:
@@ -249,7 +255,9 @@ class StateReader:
         if row is None:
             return unknown
         listed, unread, reads = (whole_number(value, "pages") for value in row)
-        return unread, min(1.0, reads / (listed - unread)) if listed > unread else 1.0
+        if unread + reads > listed:
+            raise malformed(f"of its {listed} dirty pages {unread} are not read, and the others take {reads} reads")
+        return unread, reads / (listed - unread) if listed > unread else 1.0
 
     def _engine_status(self) -> str:
         row = self._ask("show engine innodb status", 3, what="redo")
