@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -66,7 +67,39 @@ _LOWEST_OF_CLASS = 7
 _JSON_FORMAT = 1
 
 
-@click.command()
+class EstimateCommand(click.Command):
+    """A command after whose errors nobody goes on reading old figures, also after those in its own words."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with self.words_checked(list(args)):
+            return super().parse_args(ctx, args)
+
+    @staticmethod
+    @contextmanager
+    def words_checked(words: Sequence[str]) -> Iterator[None]:
+        """Takes the figures back that `--openmetrics` among these words wrote, if the block refuses the words."""
+        try:
+            yield
+        except (RecoveryError, click.UsageError):
+            where = _word_after("--socket", words) or _word_after("--defaults-file", words)
+            _take_back(_word_after("--openmetrics", words) or None, where)
+            raise
+
+
+def _word_after(option: str, words: Sequence[str]) -> str:
+    for word, following in pairwise((*words, "")):
+        name, equals, value = word.partition("=")
+        if name == option and not (value if equals else following).startswith("-"):
+            return value if equals else following
+    return ""
+
+
+def _take_back(target: str | None, where: str) -> None:
+    with suppress(RecoveryError, OSError):  # the error itself may be that one cannot be written
+        write_json(target, render_estimate(where, None, time.time()))
+
+
+@click.command(cls=EstimateCommand)
 @click.option("--socket", "login_socket", type=PATH_TYPE, metavar="FILE", help="The socket of the server.")
 @click.option(
     "--defaults-file", "login_file", type=PATH_TYPE, metavar="FILE",
@@ -113,16 +146,14 @@ def estimate(
                 break
             time.sleep(_EVERY_S)
     except KeyboardInterrupt:
-        with suppress(RecoveryError, OSError):
-            if watches:
-                remove_json(target)  # nobody would replace it
-            else:
-                write_json(target, render_estimate(where, None, time.time()))
+        if watches:
+            remove_json(target)  # nobody would replace it
+        else:
+            _take_back(target, where)
         return InterruptedByUserError.exit_code
     except Exception as error:  # whatever ends this, nobody must go on reading old figures
         said = error.message if isinstance(error, RecoveryError) else message_of(error)
-        with suppress(RecoveryError, OSError):  # the error itself may be that one cannot be written
-            write_json(target, render_estimate(where, None, time.time()))
+        _take_back(target, where)
         with suppress(RecoveryError, OSError):
             write_json(json_to, f"{json.dumps(as_json(where, said))}\n", append=was_written)
         raise
