@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import re
@@ -22,7 +23,7 @@ from recovery.model import Phase, Session
 from recovery.mysqld.error_log import milestone_of
 from recovery.report import markdown
 from recovery.report.json_report import to_json
-from recovery.sharing.bundle import Bundle, make_bundle
+from recovery.sharing.bundle import Bundle, build_archive, make_bundle
 from recovery.sharing.reduction import milestones
 from recovery.sharing.scripts import sql_scripts
 from recovery.storage.sessions import load_session
@@ -503,3 +504,10 @@ def test_a_session_without_a_difference_makes_no_bundle(
         )
         assert hint == "hint:  record with --trace which files a start opens, or measure with more --runs"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("day", ["9999-12-31T23:59:59-14:00", "2106-02-07T06:28:16+00:00", "0001-01-01T00:00:00", "no"])
+def test_a_day_that_an_archive_cannot_store_is_left_out(day: str) -> None:
+    packed = build_archive("one", {"a": b"x"}, started_at=day)
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        assert [member.mtime for member in archive] == [0]
