@@ -83,7 +83,7 @@ def _run(target: Target, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     settings = {name: value for name, value in os.environ.items() if not name.startswith("RECOVERY_")}
     environment = {
         **settings,
-        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests", ROOT / "tests" / "helpers"))),
+        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "proofs", ROOT / "tests" / "helpers"))),
         "PYTHONHASHSEED": "0",
     }
     return subprocess.run(
