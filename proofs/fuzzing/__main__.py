@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -60,14 +59,15 @@ def _fuzz(target: Target, executions: int, seed: int) -> bool:
         options += [f"-dict={words}"] if target.words else []
         done = _run(target, *options, str(found), *_inputs(target, Path(folder)))
         # They become inputs of every test run.
-        (CORPORA / target.name).mkdir(parents=True, exist_ok=True)
-        kept = [Path(shutil.copy(crash, CORPORA / target.name)) for crash in sorted(crashes.iterdir())]
+        kept = _contents(crashes)
+        if kept:
+            target.keep({**target.kept(), **kept})
     (FOUND / f"{target.name}.log").write_bytes(done.stdout)
     output = done.stdout.decode(errors="replace")
     row = (_number(_EXECUTED, output), _number(_NEW, output), len(kept), time.monotonic() - start_s)
     sys.stdout.write(_ROW.format(target.name, *row))
     for crash in kept:
-        sys.stdout.write(f"{target.name}: CRASH, kept as {crash.relative_to(ROOT)}\n")
+        sys.stdout.write(f"{target.name}: CRASH, kept as {crash} in {CORPORA.relative_to(ROOT)}\n")
     if kept or done.returncode:
         sys.stdout.write(f"{target.name}: see {FOUND / target.name}.log\n")
     sys.stdout.flush()
@@ -92,12 +92,17 @@ def _run(target: Target, *arguments: str) -> subprocess.CompletedProcess[bytes]:
 
 
 def _inputs(target: Target, folder: Path) -> list[str]:
-    """Returns the folders of the first inputs, which the fuzzer only reads."""
-    seeds = folder / "seeds"
-    seeds.mkdir()
-    for seed in target.seeds():
-        (seeds / sha1(seed, usedforsecurity=False).hexdigest()).write_bytes(seed)
-    return [str(path) for path in (seeds, CORPORA / target.name) if path.is_dir()]
+    """Returns the folder of the first inputs, which the fuzzer only reads."""
+    first = folder / "first"
+    first.mkdir()
+    seeds = {sha1(seed, usedforsecurity=False).hexdigest(): seed for seed in target.seeds()}
+    for name, data in {**seeds, **target.kept()}.items():
+        (first / name).write_bytes(data)
+    return [str(first)]
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
 def _dictionary_entry(word: str) -> str:
@@ -110,7 +115,6 @@ def _number(pattern: re.Pattern[str], output: str) -> int:
 
 
 def _merge(target: Target) -> int:
-    corpus = CORPORA / target.name
     with tempfile.TemporaryDirectory() as folder:
         merged = Path(folder) / "merged"
         merged.mkdir()
@@ -120,13 +124,11 @@ def _merge(target: Target) -> int:
         if done.returncode != 0:
             sys.stderr.write(done.stdout.decode(errors="replace"))
             return 1
-        corpus.mkdir(parents=True, exist_ok=True)
-        for path in corpus.iterdir():
-            if _BY_CONTENT.fullmatch(path.name):
-                path.unlink()
-        shutil.copytree(merged, corpus, dirs_exist_ok=True)
-    size = sum(path.stat().st_size for path in target.kept)
-    sys.stdout.write(f"{target.name}: {len(target.kept)} inputs with those of regressions, {size:,} bytes\n")
+        regressions = {name: data for name, data in target.kept().items() if not _BY_CONTENT.fullmatch(name)}
+        kept = {**regressions, **_contents(merged)}
+        target.keep(kept)
+    size = sum(map(len, kept.values()))
+    sys.stdout.write(f"{target.name}: {len(kept)} inputs with those of regressions, {size:,} bytes\n")
     return 0
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import random
+import tarfile
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FIXTURES = ROOT / "fixtures"
-CORPORA = FIXTURES / "fuzz"
-"""A folder for each target: the inputs that reach the most code, and those that were once a crash."""
+CORPORA = FIXTURES / "fuzz.tar.xz"
+"""Has a folder for each target: the inputs that reach the most code, and those that were once a crash."""
 _IN_MEMORY = Path("/dev/shm")
 
 
@@ -31,9 +33,33 @@ class Target:
     mutate: Callable[[bytes, random.Random], bytes | None] | None = None
     """Makes another input of the same format, where random bytes would only damage it."""
 
-    @property
-    def kept(self) -> tuple[Path, ...]:
-        return tuple(sorted((CORPORA / self.name).glob("*")))
+    def kept(self) -> dict[str, bytes]:
+        """Returns the kept inputs by their names."""
+        folder = f"{self.name}/"
+        return {name.removeprefix(folder): data for name, data in read_corpora().items() if name.startswith(folder)}
+
+    def keep(self, inputs: Mapping[str, bytes]) -> None:
+        """Stores these inputs in place of the kept ones."""
+        others = {name: data for name, data in read_corpora().items() if not name.startswith(f"{self.name}/")}
+        write_corpora({**others, **{f"{self.name}/{name}": data for name, data in inputs.items()}})
+
+
+def read_corpora() -> dict[str, bytes]:
+    """Returns the kept inputs of all targets by TARGET/NAME."""
+    with tarfile.open(CORPORA) as archive:
+        members = ((member, archive.extractfile(member)) for member in archive)
+        return {member.name: file.read() for member, file in members if file is not None}
+
+
+def write_corpora(inputs: Mapping[str, bytes]) -> None:
+    """Writes the archive, which is the same for the same inputs."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:xz") as archive:
+        for name, data in sorted(inputs.items()):
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    CORPORA.write_bytes(packed.getvalue())
 
 
 def text_of(data: bytes) -> str:
