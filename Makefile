@@ -211,7 +211,7 @@ test-fast: env-test ## the tests without servers and engines, in 3 minutes
 	$(VENV)/bin/python -m pytest -m "not real and not containers" $(ARGS)
 
 torture: env-test ## kill the tool at KILLS=300 random moments (SEED=1)
-	@PYTHONPATH=tests:tests/helpers $(VENV)/bin/python -m torture $${RECOVERY_KILLS:+--kills "$$RECOVERY_KILLS"} \
+	@PYTHONPATH=proofs:tests/helpers $(VENV)/bin/python -m torture $${RECOVERY_KILLS:+--kills "$$RECOVERY_KILLS"} \
 	    $${RECOVERY_SEED:+--seed "$$RECOVERY_SEED"} $${RECOVERY_ONLY:+--only "$$RECOVERY_ONLY"} \
 	    $${RECOVERY_MINUTES:+--minutes "$$RECOVERY_MINUTES"} $(ARGS)
 
@@ -222,27 +222,27 @@ audit: ## is a weakness known of what is installed?
 	@"$$PYTHON" scripts/audit.py .venv-audit $(ARGS)
 
 bench: env ## how fast the tool itself is, as ratios
-	@PYTHONPATH=tests:tests/helpers $(VENV)/bin/python -m bench $(ARGS)
+	@PYTHONPATH=proofs:tests/helpers $(VENV)/bin/python -m bench $(ARGS)
 
 watch-proof: env ## record crash starts, replay them: ARGS="replay DIR"
-	@PYTHONPATH=tests:tests/helpers $(VENV)/bin/python -m watch $(ARGS)
+	@PYTHONPATH=proofs:tests/helpers $(VENV)/bin/python -m watch $(ARGS)
 
 estimate-proof: env ## kill servers after an estimate: ARGS="run DIR"
-	@PYTHONPATH=tests:tests/helpers $(VENV)/bin/python -m estimate $(ARGS)
+	@PYTHONPATH=proofs:tests/helpers $(VENV)/bin/python -m estimate $(ARGS)
 
 strangers: env ## cases by a seed: ARGS="run --cases 200 --folder DIR"
-	@PYTHONPATH=tests:tests/helpers $(VENV)/bin/python -m strangers $(or $(ARGS),run $${RECOVERY_SEED:+--seed "$$RECOVERY_SEED"} \
+	@PYTHONPATH=proofs:tests/helpers $(VENV)/bin/python -m strangers $(or $(ARGS),run $${RECOVERY_SEED:+--seed "$$RECOVERY_SEED"} \
 	    $${RECOVERY_ONLY:+--only "$$RECOVERY_ONLY"})
 
 intervals: env-test ## do intervals hold in kept and simulated sessions?
-	@PYTHONPATH=tests:tests/helpers $(VENV)/bin/python -m intervals $(ARGS)
+	@PYTHONPATH=proofs:tests/helpers $(VENV)/bin/python -m intervals $(ARGS)
 
 fuzz: env-fuzz ## coverage-guided fuzzing: EXECUTIONS=10000000 SEED=2
-	@PYTHONPATH=tests:tests/helpers $(VENV)-fuzz/bin/python -m fuzzing $${RECOVERY_EXECUTIONS:+--executions "$$RECOVERY_EXECUTIONS"} \
+	@PYTHONPATH=proofs:tests/helpers $(VENV)-fuzz/bin/python -m fuzzing $${RECOVERY_EXECUTIONS:+--executions "$$RECOVERY_EXECUTIONS"} \
 	    $${RECOVERY_SEED:+--seed "$$RECOVERY_SEED"} $(ARGS)
 
 fuzz-corpora: env-fuzz ## of all inputs that it found, keep the fewest
-	@PYTHONPATH=tests:tests/helpers $(VENV)-fuzz/bin/python -m fuzzing --merge $(ARGS)
+	@PYTHONPATH=proofs:tests/helpers $(VENV)-fuzz/bin/python -m fuzzing --merge $(ARGS)
 
 lock: ## make the locks from setup.cfg (needs pip-tools)
 	pip-compile -q --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-header \

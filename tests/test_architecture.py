@@ -80,7 +80,7 @@ REGISTRIES = [
     )
 ]
 OWN_PATHS = re.compile("|".join(rf"(?<![\w.])/{path}\b(?!-)" for path in ("wo" + "rk", "tmp/" + "dl")))
-FOLDERS = ("recovery", "templates", "docker", "fixtures", "tests", "docs", "requirements")
+FOLDERS = ("recovery", "templates", "docker", "fixtures", "tests", "proofs", "docs", "requirements")
 
 
 def module(path: Path) -> str:

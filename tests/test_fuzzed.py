@@ -1,11 +1,13 @@
-"""The fuzzing targets keep their promises for stored inputs (fixtures/fuzz), which have every crash that was found,
-and for random inputs."""
+"""The fuzzing targets keep their promises for kept inputs (fixtures/fuzz.tar.xz), which have every crash that was
+found, and for random inputs."""
 
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
+from fuzzing import target as targets
 from fuzzing.every import TARGETS
 from fuzzing.target import Target
 from hypothesis import given, settings
@@ -18,17 +20,26 @@ SLOW = ("pages", "report", "templates")
 
 @every_target
 def test_stored_inputs_and_seeds(target: Target) -> None:
+    kept = target.kept()
     assert SEEDS[target.name]
-    assert target.kept
-    assert sum(path.stat().st_size for path in target.kept) < 100_000
+    assert kept
+    assert sum(map(len, kept.values())) < 100_000
     for seed in SEEDS[target.name]:
         target.check(seed)
-    for path in target.kept:
+    for name, data in kept.items():
         try:
-            target.check(path.read_bytes())
+            target.check(data)
         except BaseException as error:
-            error.add_note(f"of {path}")
+            error.add_note(f"of {target.name}/{name}")
             raise
+
+
+def test_inputs_of_one_target_are_replaced_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "CORPORA", tmp_path / "inputs.tar.xz")
+    targets.write_corpora({"pages/a": b"1", "pages/b": b"2", "report/a": b"3"})
+    pages, report = (next(one for one in TARGETS if one.name == name) for name in ("pages", "report"))
+    pages.keep({"b": b"2", "c": b""})
+    assert (pages.kept(), report.kept()) == ({"b": b"2", "c": b""}, {"a": b"3"})
 
 
 @every_target

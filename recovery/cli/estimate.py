@@ -77,29 +77,34 @@ def _take_back(target: str | None, where: str, said: str) -> None:
             print_line(f"warning: {why}", err=True)
 
 
-class _TakesBack(click.Command):
-    """A command whose figures for Prometheus are taken back after any error, also in its options."""
+class EstimateCommand(click.Command):
+    """A command after whose errors nobody goes on reading old figures, also after those in its own words."""
 
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        given = list(args)
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with self.words_checked(list(args)):
+            return super().parse_args(ctx, args)
+
+    @staticmethod
+    @contextmanager
+    def words_checked(words: Sequence[str]) -> Iterator[None]:
+        """Takes the figures back that `--openmetrics` among these words wrote, if the block refuses the words."""
         try:
-            return super().make_context(info_name, args, parent, **extra)
-        except (RecoveryError, click.ClickException):
-            if target := _value_of("--openmetrics", given):
-                _take_back(target, _value_of("--socket", given) or _value_of("--defaults-file", given) or "", "")
+            yield
+        except (RecoveryError, click.UsageError):
+            where = _word_after("--socket", words) or _word_after("--defaults-file", words)
+            _take_back(_word_after("--openmetrics", words) or None, where, "")
             raise
 
 
-def _value_of(option: str, words: Sequence[str]) -> str | None:
-    """Returns the last value of an option among the words of a command that may be wrong."""
-    values = [after for word, after in pairwise(words) if word == option]
-    values += [word.partition("=")[2] for word in words if word.startswith(f"{option}=")]
-    return values[-1] if values else None
+def _word_after(option: str, words: Sequence[str]) -> str:
+    for word, following in pairwise((*words, "")):
+        name, equals, value = word.partition("=")
+        if name == option and not (value if equals else following).startswith("-"):
+            return value if equals else following
+    return ""
 
 
-@click.command(cls=_TakesBack)
+@click.command(cls=EstimateCommand)
 @click.option("--socket", "login_socket", type=PATH_TYPE, metavar="FILE", help="The socket of the server.")
 @click.option(
     "--defaults-file", "login_file", type=PATH_TYPE, metavar="FILE",
@@ -146,11 +151,10 @@ def estimate(
                 break
             time.sleep(_EVERY_S)
     except KeyboardInterrupt:
-        with suppress(RecoveryError, OSError):
-            if watches:
-                remove_json(target)  # nobody would replace it
-            else:
-                write_json(target, render_estimate(where, None, time.time()))
+        if watches:
+            remove_json(target)  # nobody would replace it
+        else:
+            _take_back(target, where)
         return InterruptedByUserError.exit_code
     except Exception as error:  # whatever ends this, nobody must go on reading old figures
         said = error.message if isinstance(error, RecoveryError) else message_of(error)

@@ -10,7 +10,7 @@ import shlex
 import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import redirect_stderr, suppress
+from contextlib import nullcontext, redirect_stderr, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
@@ -153,12 +153,13 @@ def run(arguments: list[str]) -> int:
     Every error that a user can cause is caught here, and printed as two lines: what is wrong, and what to do."""
     config: dict[str, Any] = {}
     try:
-        refuse_empty_and_unknown(os.environ)
-        refuse_empty_words(arguments)
-        config = load_config()
-        refuse_credentials(os.environ, arguments, config)
-        _print_make_command(arguments)
         command = _find_command(arguments)
+        with getattr(command, "words_checked", nullcontext)(arguments):
+            refuse_empty_and_unknown(os.environ)
+            refuse_empty_words(arguments)
+            config = load_config()
+            refuse_credentials(os.environ, arguments, config)
+        _print_make_command(arguments)
         with refuse_steps(refused_steps(unprivileged=_is_unprivileged(config))):
             defaults = _default_map(command, config)
             result = _invoke(arguments, defaults)

@@ -64,6 +64,8 @@ _MOST_CHARS = 10_000
 _MOST_REDO_BYTES = 1 << 40
 """No server has a redo log of more."""
 _LEAST_PAGE_BYTES, _MOST_PAGE_BYTES = 1024, 64 << 10
+_READ_APART_BYTES = 1 << 20
+"""Of redo that may be written and saved between the server's looks at both numbers."""
 
 
 def count_columns(columns: int) -> str:
@@ -85,9 +87,9 @@ def redo_since_checkpoint(status: str) -> int | None:
     if lsn is None or checkpoint is None:
         return None
     written, saved = (whole_number(found[1], "bytes of redo") for found in (lsn, checkpoint))
-    if saved > written:
-        raise malformed(f"its checkpoint, {saved}, is after the end of its redo log, {written}")
-    return whole_number(written - saved, "bytes of redo", most=_MOST_REDO_BYTES)
+    if saved > written + _READ_APART_BYTES:
+        raise malformed(f"its last checkpoint, {saved}, is after the end of its redo log, {written}")
+    return whole_number(max(0, written - saved), "bytes of redo", most=_MOST_REDO_BYTES)
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,7 @@ from recovery.storage.sessions import LOCK_FILE, REPORT_FILE, STACKS_FOLDER, loa
 
 MANIFEST = "MANIFEST"
 _LOGS_FOLDER = "logs"
+_LATEST_OF_GZIP = (1 << 32) - 1
 _FOLDERS = {"runs": (".json",), _LOGS_FOLDER: (".err", ".log", ".txt"), STACKS_FOLDER: (".folded",)}
 """Folders of a session that are copied, with the suffixes of the copied files."""
 
@@ -131,11 +132,12 @@ def read_texts(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _epoch_seconds(started_at: str) -> int:
-    """Returns the timestamp in seconds since 1970, or 0 if the text cannot be parsed."""
+    """Returns the timestamp in seconds since 1970, or 0 if the text cannot be parsed or gzip cannot store it."""
     try:
-        return max(0, int(datetime.fromisoformat(started_at).timestamp()))
+        when = int(datetime.fromisoformat(started_at).timestamp())
     except (ValueError, OverflowError, OSError):
         return 0
+    return when if 0 <= when <= _LATEST_OF_GZIP else 0
 
 
 # --- One product for each bundle

@@ -18,6 +18,7 @@ from recovery.errors import HostUnfitError, RecoveryError, UsageError, did_you_m
 from recovery.linux import locks
 from recovery.linux.files import open_folder, open_regular, read_limited
 from recovery.linux.storage import RESULTS, WritableFolder, as_storage_error
+from recovery.metrics import METRICS
 from recovery.model import Run, Session, Status, exceeded_limit
 from recovery.storage.format import read_report, read_run
 
@@ -33,6 +34,7 @@ _MAX_STACKS_BYTES = 256 << 20
 LOCK_FILE = "running.lock"
 """Name of the lock file, which is locked while the session runs. If the file exists but nobody holds the lock, the tool
 was killed."""
+_TIMES = ("s", "ms")
 _KILLED_NOTE = "The tool was killed or could not write before the session ended. All finished runs are kept."
 
 
@@ -58,6 +60,8 @@ def read_session(folder: Path) -> Session:
     done = session.done
     late = [run for file in (folder / "runs").glob("*.json") if (run := read_run(file)).number not in done]
     session = replace(session, runs=in_plan_order({run.number: run for run in (*session.runs, *late)}.values()))
+    if (wrong := next(filter(None, map(_negative_time, session.runs)), None)) is not None:
+        raise RecoveryError(f"{path} is damaged: {wrong}", "restore the file, or measure again")
     many = exceeded_limit(
         runs=len(session.runs),
         versions=len(session.versions),
@@ -69,6 +73,14 @@ def read_session(folder: Path) -> Session:
     if many:
         raise RecoveryError(f"{path} has {many}", "no report is made of that many; measure fewer in one session")
     return session
+
+
+def _negative_time(run: Run) -> str | None:
+    """Returns which time of a run no clock can have measured, or None."""
+    times = ((name, value) for name, value in run.metrics.items() if name in METRICS and METRICS[name].unit in _TIMES)
+    parts = ((phase.name, phase.end_s - phase.start_s) for phase in run.startup.phases)
+    wrong = next(((name, value) for name, value in (*times, *parts) if value < 0), None)
+    return None if wrong is None else f"{wrong[0]} of run {run.number} is negative: {wrong[1]:g}"
 
 
 def in_plan_order(runs: Iterable[Run]) -> tuple[Run, ...]:

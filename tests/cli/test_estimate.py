@@ -209,6 +209,32 @@ def test_an_error_that_ends_the_command_leaves_no_old_figures(
     assert_not_available(metrics, "/run/s")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--reads", "0"), ("--reads", "x"), ("--rads", "5"), ("more",), ("--defaults-file", ""), ("--defaults-file=",),
+        ("--json", "/dev/null/x"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("joined", [True, False])
+def test_a_wrong_word_leaves_no_old_figures(words: tuple[str, ...], tmp_path: Path, *, joined: bool) -> None:
+    metrics = tmp_path / "estimate.prom"
+    metrics.write_text("old\n")
+    given = [f"--openmetrics={metrics}"] if joined else ["--openmetrics", str(metrics)]
+    assert run(["estimate", "--socket", "/run/s", *given, *words]) == 2
+    assert_not_available(metrics, "/run/s")
+
+
+def test_a_wrong_word_writes_to_no_file_that_is_an_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for last in ("--json", "-"):
+        refused(capsys, "estimate", "--reads", "0", "--openmetrics", last)
+    refused(capsys, "estimate", "--reads", "0", "--openmetrics")
+    assert list(tmp_path.iterdir()) == []
+
+
 # --- Calibration
 
 

@@ -8,7 +8,7 @@ results, and a block of code with means must be in such a report, word for word.
 line about this server. Figures that no report has stand in docs/results/figures.toml, with the words around them, or
 are computed in tests/helpers/formulas.py.
 
-`PYTHONPATH=.:tests .venv/bin/python tests/helpers/figures.py` prints the figures that are found nowhere, how many
+`PYTHONPATH=.:proofs .venv/bin/python tests/helpers/figures.py` prints the figures that are found nowhere, how many
 numbers it compared, and how many changes of a single digit it would notice."""
 
 from __future__ import annotations

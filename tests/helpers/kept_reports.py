@@ -1,6 +1,6 @@
 """The texts and CSV exports of the kept sessions, as they were accepted, and the table of these sessions.
 
-`PYTHONPATH=.:tests .venv/bin/python tests/helpers/kept_reports.py` accepts what the tool makes of them now, which
+`PYTHONPATH=.:proofs .venv/bin/python tests/helpers/kept_reports.py` accepts what the tool makes of them now, which
 `git diff` shows."""
 
 from __future__ import annotations

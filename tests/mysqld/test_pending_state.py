@@ -209,6 +209,26 @@ def test_the_right_to_see_a_replica_has_its_name_in_this_flavor() -> None:
     assert "SLAVE MONITOR" in note
 
 
+_STATUS = "Log sequence number {}\nLast checkpoint at {}\n"
+
+
+@pytest.mark.parametrize(
+    ("changes", "variables"),
+    [
+        ({".*innodb_buffer_page": [(130, 131, 0)]}, {}), ({".*innodb_buffer_page": [(130, 30, 101)]}, {}),
+        ({"show engine innodb status": [("InnoDB", "", _STATUS.format(5000, 5001 + (1 << 20)))]}, {}),
+        ({}, {"innodb_page_size": "0"}), ({}, {"innodb_page_size": "65537"}),
+    ],
+)  # fmt: skip
+def test_numbers_that_contradict_each_other_are_no_answer(changes: dict[str, Any], variables: dict[str, str]) -> None:
+    with pytest.raises(pymysql.err.OperationalError, match="2027"):
+        read(changes, **variables)
+
+
+def test_a_checkpoint_may_be_written_between_two_looks() -> None:
+    assert read({"show engine innodb status": [("InnoDB", "", _STATUS.format(5000, 5100))]}).redo_bytes == 0
+
+
 def test_a_server_without_a_redo_log_is_refused() -> None:
     off = [("Innodb_buffer_pool_pages_dirty", "1"), ("Innodb_redo_log_enabled", "OFF")]
     with pytest.raises(UsageError, match="would not start again"):

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.real, pytest.mark.on_demand("bench")]
 def bench(folder: Path, *arguments: str) -> tuple[dict[str, Any], str]:
     """What it kept, and what it printed."""
     command = [sys.executable, "-m", "bench"]
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests", ROOT / "tests" / "helpers")))}
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "proofs", ROOT / "tests" / "helpers")))}
     places = ("--data", str(folder / "d"), "--results", str(folder / "r"))
     done = subprocess.run(
         [*command, *arguments, *places], capture_output=True, text=True, timeout=250, check=False, env=env

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent.parent
 @pytest.mark.timeout(280)
 def test_a_dozen_kills(tmp_path: Path) -> None:
     environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests", ROOT / "tests" / "helpers")))
+        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "proofs", ROOT / "tests" / "helpers")))
     }
     at_work = {}
     for seed in SEEDS:  # at once: they wait more than they compute

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -267,6 +268,28 @@ def test_a_damaged_report_is_refused_in_one_line(store: SessionStore, content: b
         load_session(store.folder)
     assert "\n" not in caught.value.message
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"metrics": {"startup_s": -5.0}}, "startup_s of run 1 is negative: -5"),
+        ({"metrics": {"startup_s": 5.0, "latency_mean_ms": -0.5}}, "latency_mean_ms of run 1 is negative: -0.5"),
+        (
+            {"startup": {"phases": [{"name": "redo scan", "start_s": 2.0, "end_s": 1.0, "estimated": False}]}},
+            "redo scan of run 1 is negative: -1",
+        ),
+    ],
+)
+def test_a_time_that_no_clock_measures_is_damage(store: SessionStore, changes: dict[str, Any], message: str) -> None:
+    store.append(a_run(1))
+    store.finish()
+    path = store.folder / REPORT_FILE
+    report = json.loads(path.read_text())
+    report["runs"][0] |= changes
+    path.write_text(json.dumps(report))
+    with pytest.raises(RecoveryError, match=f"is damaged: {re.escape(message)}"):
+        load_session(store.folder)
 
 
 @pytest.mark.parametrize(

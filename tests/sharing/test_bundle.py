@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import re
@@ -22,7 +23,7 @@ from recovery.logs.error_log import milestone_of
 from recovery.model import Phase, Session
 from recovery.report import markdown
 from recovery.report.json_report import to_json
-from recovery.sharing.bundle import Bundle, keep_versions, make_bundle
+from recovery.sharing.bundle import Bundle, build_archive, keep_versions, make_bundle
 from recovery.sharing.reduction import milestones
 from recovery.sharing.scripts import sql_scripts
 from recovery.storage.sessions import load_session
@@ -518,3 +519,10 @@ def test_one_version_is_repeated_without_a_limit_to_the_others(kept_sessions: Pa
     assert one.design.fail_over is None
     assert two.command == "recovery crash-recovery --version '5.7.22 8.0.31' --fail-over 10% --runs 5"
     assert two.design.fail_over == 0.1
+
+
+@pytest.mark.parametrize("day", ["9999-12-31T23:59:59-14:00", "2106-02-07T06:28:16+00:00", "0001-01-01T00:00:00", "no"])
+def test_a_day_that_an_archive_cannot_store_is_left_out(day: str) -> None:
+    packed = build_archive("one", {"a": b"x"}, started_at=day)
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        assert [member.mtime for member in archive] == [0]
