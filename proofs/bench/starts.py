@@ -170,7 +170,7 @@ def _progress_shown(bench: Bench, terminal: TextIO) -> Iterator[None]:
     screen.live = True
     reporter = ProgressDisplay(
         Progress(
-            scenario="warm-recovery",
+            experiment="warm-recovery",
             versions=(str(version),),
             command="recovery bench",
             results="",

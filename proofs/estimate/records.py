@@ -139,7 +139,7 @@ def read(folder: Path, version: str) -> Mapping[int, Record]:
 
 def _parsed(stored: dict[str, Any]) -> Record:
     state, plan = dict(stored["state"]), dict(stored["planned"])
-    # Kills of before a change of the model have figures that it does not use.
+    # Some kills have measured figures that the model does not use.
     state = {field.name: state[field.name] for field in fields(ServerState) if field.name in state}
     state |= {"version": parse_version(state["version"]), "notes": tuple(state["notes"])}
     plan |= {"purpose": Purpose(plan["purpose"]), "load": Load(plan["load"])}

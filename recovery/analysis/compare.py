@@ -297,7 +297,7 @@ def _combined_summary(side: Side, found: Sequence[_SessionSummary]) -> Summary:
 
 
 def _differences(one: Session, other: Session) -> Iterator[Difference]:
-    yield from _differing_facts("", {"scenario": one.experiment}, {"scenario": other.experiment})
+    yield from _differing_facts("", {"experiment": one.experiment}, {"experiment": other.experiment})
     yield from _differing_facts("", {"tool": one.tool_version}, {"tool": other.tool_version})
     volatile = VOLATILE_HOST_FACTS | {"tool"} | {name for name in one.environment if name.startswith(PROBE_PREFIX)}
     if is_same_host(one.host_id, other.host_id) is None:

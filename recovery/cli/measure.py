@@ -205,8 +205,8 @@ def _resume_hint(folder: Path) -> str:
 
 def _make_display(request: Request, *, quiet: bool) -> ProgressDisplay:
     progress = Progress(
-        scenario=request.scenario,
-        figure=find_experiment(request.scenario).metric,
+        experiment=request.scenario,
+        metric=find_experiment(request.scenario).metric,
         versions=request.servers.versions,
         command=request.command,
         results=str(request.output.results),

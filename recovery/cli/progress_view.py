@@ -70,7 +70,7 @@ def headline(snapshot: ProgressSnapshot) -> str:
     parts.append(f"{duration_words(snapshot.elapsed_s)} so far")
     if snapshot.left_s is not None and snapshot.status is Status.RUNNING:
         parts.append(f"about {duration_words(snapshot.left_s)} left" if snapshot.left_s >= 1 else "nearly done")
-    return f"{snapshot.scenario}: {', '.join(parts)}"
+    return f"{snapshot.experiment}: {', '.join(parts)}"
 
 
 def current_activity(snapshot: ProgressSnapshot) -> str:
@@ -97,7 +97,7 @@ def _run_name(run: TrialProgress | Run, of_all: int) -> str:
 
 def status_page(snapshot: ProgressSnapshot, *, running: bool) -> Iterator[str]:
     """Yields the lines of `recovery status` about the running session, or about the last one if none is running."""
-    what = f"{snapshot.scenario} of {' '.join(snapshot.versions)}" if snapshot.versions else snapshot.scenario
+    what = f"{snapshot.experiment} of {' '.join(snapshot.versions)}" if snapshot.versions else snapshot.experiment
     started_at = snapshot.started_at.replace("T", " ").replace("+00:00", " UTC")
     if running:
         yield f"{what}: pid {snapshot.pid}, since {started_at}"
@@ -163,7 +163,7 @@ def _rows_that_fit(snapshot: ProgressSnapshot, width: int, room: int) -> list[st
     rows = _cell_rows(snapshot)
     if max(map(len, rows), default=0) > width:
         rows = [
-            line for cell in snapshot.cells for line in (_cell_name(cell), f"  {_short_row(cell, snapshot.figure)}")
+            line for cell in snapshot.cells for line in (_cell_name(cell), f"  {_short_row(cell, snapshot.metric)}")
         ]
     if len(rows) <= room:
         return rows
@@ -186,7 +186,7 @@ def _cell_name(cell: CellSummary) -> str:
 
 
 def _short_row(cell: CellSummary, figure: str) -> str:
-    mean, last = (_value_text(value, cell.figure or figure) for value in (cell.mean, cell.last))
+    mean, last = (_value_text(value, cell.metric or figure) for value in (cell.mean, cell.last))
     return f"{cell.ended}/{cell.planned}  mean {mean}  last {last}{_failed_and_void(cell)}"
 
 
@@ -203,20 +203,20 @@ def _cell_rows(snapshot: ProgressSnapshot) -> list[str]:
     """Returns one line for each cell, aligned in columns."""
     if not snapshot.cells:
         return []
-    unit = metric(snapshot.figure).unit
+    unit = metric(snapshot.metric).unit
     unit = " s" if unit == "s" else unit
     columns = [
         (
             _cell_name(cell),
             f"{cell.ended}/{cell.planned}",
-            *(_value_text(value, cell.figure or snapshot.figure) for value in (cell.mean, cell.last)),
+            *(_value_text(value, cell.metric or snapshot.metric) for value in (cell.mean, cell.last)),
         )
         for cell in snapshot.cells
     ]
     name_width, runs_width, *widths = (max(map(len, column)) for column in zip(*columns, strict=True))
     rows = []
     for cell, (name, runs, *values) in zip(snapshot.cells, columns, strict=True):
-        own = f" {metric(cell.figure).label.removesuffix(unit)}" if cell.figure else ""
+        own = f" {metric(cell.metric).label.removesuffix(unit)}" if cell.metric else ""
         mean, last = (f"{value:>{width}}{own}{unit}" for value, width in zip(values, widths, strict=True))
         rows.append(f"{name:<{name_width}}  {runs:>{runs_width}}  mean {mean}  last {last}{_failed_and_void(cell)}")
     return rows
@@ -469,7 +469,7 @@ class ProgressDisplay:
         planned = self.progress.plan.trials if self.progress.plan else ()
         name = _run_name(run, self.progress.runs_of(run.version, run.variant))
         line = f"[{len(self.progress.ended)}/{len(planned)}] {run.version} {run.variant} {name}: "
-        figure = self.progress.figure_of(run.variant)
+        figure = self.progress.metric_of(run.variant)
         if (value := metric_value(run, figure)) is not None:
             read = f", {run.metrics['read_bytes'] / 1e9:.2f} GB read" if "read_bytes" in run.metrics else ""
             line += f"{with_unit(metric(figure), value)}{read}"

@@ -258,5 +258,5 @@ def _step_as_json(result: StepResult) -> dict[str, Any]:
         "summary": result.summary,
         "published": _PUBLICATION.dump_python(result.publication, mode="json"),
         "answers": _ANSWERS.dump_python(result.answers, mode="json"),
-        "measures": _SUMMARIES.dump_python(summaries, mode="json"),
+        "summaries": _SUMMARIES.dump_python(summaries, mode="json"),
     }

@@ -44,8 +44,8 @@ class CellSummary:
     void: int = 0
     mean: float | None = None
     last: float | None = None
-    figure: str | None = None
-    """Figure of `mean` and `last`. None: the figure of the session."""
+    metric: str | None = None
+    """Metric of `mean` and `last`. None: that of the session."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class TrialProgress:
 class SessionProgress:
     """Holds what the state of a session and its record have in common."""
 
-    scenario: str
+    experiment: str
     versions: tuple[str, ...]
     command: str
     pid: int = 0
@@ -95,7 +95,7 @@ class SessionProgress:
     """Current step with the server, in words."""
     cells: tuple[CellSummary, ...] = ()
     """Cells with at least one ended run, in the order of the plan."""
-    figure: str = STARTUP_METRIC
+    metric: str = STARTUP_METRIC
     """Figure of the session, to which the means of the cells belong by default."""
 
 
@@ -224,10 +224,10 @@ class Progress(SessionProgress):
 
     # -- derived values
 
-    def figure_of(self, variant: str) -> str:
-        return self._own_figure(variant) or self.figure
+    def metric_of(self, variant: str) -> str:
+        return self._own_metric(variant) or self.metric
 
-    def _own_figure(self, variant: str) -> str | None:
+    def _own_metric(self, variant: str) -> str | None:
         trials = self.plan.trials if self.plan else ()
         return next((trial.variant.metric for trial in trials if trial.variant.name == variant), None)
 
@@ -281,8 +281,8 @@ class Progress(SessionProgress):
         cells = []
         for version, variant in self.plan.cells if self.plan else ():
             ended = [run for run in self.ended if (run.version, run.variant) == (version, variant)]
-            figure = self._own_figure(variant)
-            measured = (metric_value(run, figure or self.figure) for run in ended if run.verdict is Verdict.MEASURED)
+            metric = self._own_metric(variant)
+            measured = (metric_value(run, metric or self.metric) for run in ended if run.verdict is Verdict.MEASURED)
             values = [value for value in measured if value is not None]
             if ended:
                 cell = CellSummary(
@@ -294,7 +294,7 @@ class Progress(SessionProgress):
                     void=sum(run.verdict is Verdict.VOID for run in ended),
                     mean=fmean(values) if values else None,
                     last=values[-1] if values else None,
-                    figure=figure,
+                    metric=metric,
                 )
                 cells.append(cell)
         return replace(self, cells=tuple(cells))

@@ -536,7 +536,7 @@ def test_json_has_the_summary_the_answers_and_the_figures(whole: Path, capsys: p
     assert shown["verdict"] == "holds"
     assert shown["published"] == pytest.approx(0.8306, abs=1e-4)
     assert shown["ours"] == pytest.approx(0.831, abs=1e-3)
-    assert {summary["version"] for summary in polled["measures"]} == set(VERSIONS)
+    assert {summary["version"] for summary in polled["summaries"]} == set(VERSIONS)
 
 
 def test_the_reports_are_made_again_from_what_is_stored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,7 +31,7 @@ GUESS = {("5.7.22", "cold"): 50.0, ("5.7.22", "warm"): 20.0, ("8.0.31", "cold"):
 
 
 NEW = Progress(
-    scenario="crash-recovery",
+    experiment="crash-recovery",
     versions=("5.7",),
     command="recovery crash-recovery",
     results="/results",

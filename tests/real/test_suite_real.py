@@ -83,7 +83,7 @@ def test_all_five(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
         assert session["command"] == step["command"]
         assert session["settings"]["set"].count("innodb_log_file_size=8M") == 1
         assert all(server["@innodb_log_file_size"] == str(8 << 20) for server in session["servers"].values())
-        assert step["measures"]
+        assert step["summaries"]
     opened = found["steps"][0]["answers"][0]
     assert opened["ours"] == 1.0, "5.7 opens every file"
     assert "Published and here" in (results / found["steps"][0]["session"] / "report.html").read_text()

@@ -99,14 +99,14 @@ def test_results_by_version_and_variant() -> None:
     assert [one.version for one in others] == ["8.0.31", "8.0.31"]
 
 
-def test_a_variant_with_a_figure_of_its_own_shows_that() -> None:
+def test_a_variant_with_a_metric_of_its_own_shows_that() -> None:
     works = (VariantSpec("usual", Cache.WARM), VariantSpec("hot", Cache.WARM, metric="tps"))
     plan = make_plan(VERSIONS[:1], build_variants(works), repeats=1, alternating=True)
-    progress = replace(NEW, figure="qps").planned(0.0, plan)
+    progress = replace(NEW, metric="qps").planned(0.0, plan)
     for trial in plan.trials:
         run = replace(run_of(trial, None), metrics={"qps": 2000.0, "tps": 90.0})
         progress = progress.trial_began(0.0, trial).trial_ended(9.0, run)
-    assert [(cell.variant, cell.mean, cell.figure) for cell in progress.cells] == [
+    assert [(cell.variant, cell.mean, cell.metric) for cell in progress.cells] == [
         ("usual", 2000.0, None), ("hot", 90.0, "tps"),
     ]  # fmt: skip
     shown = "\n".join(line.text for line in live_view(at(progress, 10.0), 100, 30))
@@ -192,7 +192,7 @@ def test_a_session_that_waits_finds_the_one_that_runs() -> None:
     with host_lock():
         found = find_running_session()
     assert found is not None
-    assert (found.scenario, found.pid) == ("crash-recovery", os.getpid())
+    assert (found.experiment, found.pid) == ("crash-recovery", os.getpid())
 
 
 def test_status_of_a_suspended_session(capsys: pytest.CaptureFixture[str]) -> None:
