@@ -52,10 +52,10 @@ class Constants:
         return all(map(math.isfinite, numbers)) and min(least) >= 0 and min(needed) > 0
 
 
-_MARIADB = Constants(0.25, 0.0, 0.000024, 1.0, 0.00006, 3.2e-9, 130_000, 690_000, 0.75)
+_MARIADB = Constants(0.3, 0.0, 0.000024, 1.0, 0.00006, 3.2e-9, 130_000, 690_000, 0.9)
 CONSTANTS: Mapping[str, Constants] = {
-    "mysql-5.7": Constants(0.85, 2.1, 0.0002, 1.04, 0.00012, 5.9e-9, 160_000, 490_000, 0.75),
-    "mysql-8.0": Constants(1.25, 3.0, 0.00028, 2.94, 0.0002, 1.1e-9, 120_000, 450_000, 0.5, writes_per_page=1.8),
+    "mysql-5.7": Constants(0.85, 2.1, 0.0002, 1.04, 0.00012, 5.9e-9, 160_000, 490_000, 0.9),
+    "mysql-8.0": Constants(1.25, 3.0, 0.00028, 2.94, 0.00025, 8e-9, 120_000, 450_000, 0.9, writes_per_page=1.8),
     "mariadb-10.11": _MARIADB,
     "mariadb-11.4": _MARIADB,
 }
@@ -72,8 +72,15 @@ _REDO_SHARE = 1 / 3
 _LEAST_READ_SHARE = 1 / 32
 """A server asks for up to 32 neighbouring pages at once, which the kernel may read by one request."""
 _OTHER_STORAGE_FACTOR = 2.0
-_BUSY_FACTOR = 2.0
-"""Of the time that a server needs its CPUs for, beside other processes that use them."""
+_Range = tuple[float, float]
+_ONCE: _Range = (1.0, 1.0)
+_BUSY: _Range = (1.2, 2.5)
+"""By so much more time, at least and at most, a server takes for what needs CPUs, beside processes that use them."""
+_BUSY_WRITING: _Range = (1.2, 12.0)
+"""For pages that a start also writes, by one thread after another: 3 starts of 8.0.31 beside two CPU loops took about
+ten times as long for a page."""
+_TURN_POWERS: _Range = (0.75, 1.25)
+"""Pages that are recovered in four turns took 3.8 to 4.2 times as long, in four starts."""
 _TLS_KEY_S = {"wolfssl": (2.5, 12.0, 46.0), "openssl": (0.4, 1.0, 2.0)}
 """Least, likely and most time to make a key by the server's library. 16 starts of 11.4.5 with WolfSSL took 2.7 to 46 s;
 `openssl genrsa 4096` took 0.5 to 1.4 s, 12 times."""
@@ -109,8 +116,9 @@ class ServerState:
     reads_from: str = ""
     """Where they come from, such as `measured for 2 s`."""
     read_share: float | None = 1.0
-    """Reads for each dirty page: fewer than 1 where neighbours are read together, through the page cache; None if it
-    is not known which pages are neighbours."""
+    """Reads for each dirty page: fewer than 1 where neighbours are read together, through the page cache, or where
+    MariaDB makes pages anew; more if pages were written since the checkpoint; None if it is not known which pages are
+    neighbours."""
     writes_share_limit: bool | None = None
     """Whether as few writes a second are allowed as reads; None if that is not known."""
     busy: str = ""
@@ -235,37 +243,46 @@ def estimate_start(state: ServerState, constants: Mapping[str, Constants] = CONS
 
 def _parts(state: ServerState, constants: Constants) -> Iterator[Part]:
     storage = _OTHER_STORAGE_FACTOR if _is_other_storage(state, constants) else 1.0
-    busy = _BUSY_FACTOR if state.busy else 1.0
+    busy = _BUSY if state.busy else _ONCE
+    least, most = (_turns(state) ** power for power in _TURN_POWERS)
     page_s, most_s = _page_s(state, constants)
     limits_files = constants.requests_per_file / state.reads_per_s > constants.file_s
-    limits_pages = page_s > constants.page_s
+    busy_pages = _ONCE if page_s > constants.page_s else busy
+    if state.busy and constants.writes_per_page:
+        busy_pages = _BUSY_WRITING
     redo_s = (state.redo_bytes or 0) * constants.redo_s_per_byte
     prepared_s = (state.prepared_rows or 0) / constants.prepared_rows_per_s
 
     def part(
-        name: str, least_s: float, lever: str, *, up_to: float = busy, either: float = 1.0, error: float = 0.0
+        name: str, usual_s: float, lever: str, *, slower: _Range = busy, either: float = 1.0, error: float = 0.0
     ) -> Part:
-        """Returns a part that may take up to so many times as long as its least time, and be off by a factor either
+        """Returns a part that is slower than usual by a factor of this range, and may be off by another factor either
         way, beside its error."""
-        factors = (1 + max(constants.error, error), either, math.sqrt(up_to))
-        ratio, likely_s = math.exp(math.hypot(*map(math.log, factors))), least_s * math.sqrt(up_to)
+        least, most = slower
+        factors = (1 + max(constants.error, error), either, math.sqrt(most / least))
+        ratio, likely_s = math.exp(math.hypot(*map(math.log, factors))), usual_s * math.sqrt(least * most)
         return Part(name, likely_s, likely_s / ratio, likely_s * ratio, lever)
 
     yield part("process", constants.process_s, "")
     if state.tls_library:
         low_s, key_s, high_s = _TLS_KEY_S[state.tls_library]
         lever = "set ssl_cert and ssl_key, or ssl=OFF, since this server makes a TLS key at each start"
-        yield Part("TLS key", key_s, low_s, high_s * busy, lever)
+        yield Part("TLS key", key_s, low_s, high_s * busy[1], lever)
     yield part(
         "files", _files_s(state, constants), f"fewer tables{', or storage with more reads a second' * limits_files}",
-        up_to=1.0 if limits_files else busy, either=storage, error=_FILE_ERROR,
+        slower=_ONCE if limits_files else busy, either=storage, error=_FILE_ERROR,
     )  # fmt: skip
     yield part(
         "pages", state.dirty_pages * page_s, "fewer dirty pages (innodb_max_dirty_pages_pct, innodb_io_capacity)",
-        up_to=_turns(state) * (1.0 if limits_pages else busy), either=storage * most_s / page_s if page_s else storage,
+        slower=_product((least, most), busy_pages),
+        either=storage * most_s / page_s if page_s else storage,
     )  # fmt: skip
     yield part("redo", redo_s, "a smaller redo log (innodb_redo_log_capacity, innodb_log_file_size)")
     yield part("prepared transactions", prepared_s, "smaller transactions", error=_ROW_ERROR)
+
+
+def _product(one: _Range, other: _Range) -> _Range:
+    return one[0] * other[0], one[1] * other[1]
 
 
 def _page_s(state: ServerState, constants: Constants) -> tuple[float, float]:
@@ -322,7 +339,7 @@ def _notes(state: ServerState, constants: Constants) -> Iterator[str]:
         )
     if state.busy:
         yield (
-            f"the host is busy ({state.busy}): what the server needs its CPUs for may take up to {_BUSY_FACTOR:.0f} "
+            f"the host is busy ({state.busy}): what the server needs its CPUs for may take up to {_BUSY[1]:g} "
             "times as long"
         )
     yield from state.notes
@@ -431,7 +448,7 @@ def _least_squares(kills: Sequence[Kill], weights: Sequence[float], known: Const
 def _fitted_costs_s(state: ServerState, constants: Constants) -> tuple[float, ...]:
     """Returns the seconds of a start that each of the fitted constants stands for."""
     page_s, _ = _page_s(state, constants)
-    pages_s = state.dirty_pages * page_s * math.sqrt(_turns(state))
+    pages_s = state.dirty_pages * page_s * _turns(state)
     return constants.process_s, pages_s, (state.redo_bytes or 0) * constants.redo_s_per_byte
 
 

@@ -45,14 +45,24 @@ _TRANSACTIONS = f"""
         coalesce(sum({_AFTER_XA_PREPARE}), 0), coalesce(sum(if({_AFTER_XA_PREPARE}, trx_rows_modified, 0)), 0)
     from information_schema.innodb_trx where trx_rows_modified > 0
 """  # noqa: S608 - of ours
-_DIRTY_PAGES = """
-    select count(*), coalesce(sum(unread), 0), count(distinct if(unread, null, space), page_number div {together})
+_PAGES_WITH_REDO = """
+    select coalesce(sum(dirty), 0), coalesce(sum(unread), 0), coalesce(sum(bit_count(bits)), 0),
+        coalesce(sum(bit_count(bits & ~(bits << 1))), 0)
     from (
-        select space, page_number, ({unread}) as unread from information_schema.innodb_buffer_page
-        where oldest_modification > 2
-    ) as dirty
+        select sum(dirty) as dirty, sum(dirty and unread) as unread,
+            bit_or(if(unread, 0, 1 << (page_number mod {together}))) as bits
+        from (
+            select space, page_number, ({unread}) as unread, oldest_modification > 2 as dirty
+            from information_schema.innodb_buffer_page
+            where oldest_modification > 2 or newest_modification > {checkpoint}
+        ) as pages
+        group by space, page_number div {together}
+    ) as areas
 """
-"""What MariaDB does not count has the number 2 as its oldest modification, and not one of the redo log."""
+"""Pages, and how often one of them has no page before it. They are dirty, or were written since the checkpoint: a start
+reads both. What MariaDB does not count has the number 2 as its oldest modification, and not one of the redo log."""
+_LEAST_READ = 0.1
+"""Of the pages with redo MariaDB reads at least so many, as far as is known."""
 UNREAD_PAGES = "select count(*) from information_schema.innodb_buffer_page where oldest_modification > 2 and {unread}"
 _AREA_PAGES = 32
 """As many neighbouring pages a server asks for at once in a recovery."""
@@ -61,6 +71,7 @@ _PREPARED = re.compile(r"^---TRANSACTION (\d+), ACTIVE \(PREPARED\)", re.MULTILI
 _PEER = struct.Struct("3i")
 _MOST_CHARS = 10_000
 """Of a variable."""
+_NO_LSN = (1 << 63) - 1
 _MOST_REDO_BYTES = 1 << 40
 """No server has a redo log of more."""
 _LEAST_PAGE_BYTES, _MOST_PAGE_BYTES = 1024, 64 << 10
@@ -81,14 +92,23 @@ def unread_dirty_pages(version: Version) -> tuple[str, str]:
     return "temporary tables", _MYSQL_TEMPORARY if can(version, "data_dictionary") else _OLD_TEMPORARY
 
 
-def redo_since_checkpoint(status: str) -> int | None:
-    """Returns the bytes of redo since the last checkpoint according to SHOW ENGINE INNODB STATUS."""
+def _lsns(status: str) -> tuple[int, int] | None:
+    """Returns the log sequence number, and that of the last checkpoint; None if they are not there."""
     lsn, checkpoint = (pattern.search(status) for pattern in (_LSN, _CHECKPOINT))
     if lsn is None or checkpoint is None:
         return None
     written, saved = (whole_number(found[1], "bytes of redo") for found in (lsn, checkpoint))
     if saved > written + _READ_APART_BYTES:
         raise malformed(f"its last checkpoint, {saved}, is after the end of its redo log, {written}")
+    return written, saved
+
+
+def redo_since_checkpoint(status: str) -> int | None:
+    """Returns the bytes of redo since the last checkpoint according to SHOW ENGINE INNODB STATUS."""
+    lsns = _lsns(status)
+    if lsns is None:
+        return None
+    written, saved = lsns
     return whole_number(max(0, written - saved), "bytes of redo", most=_MOST_REDO_BYTES)
 
 
@@ -99,6 +119,8 @@ class _Counted:
     dirty_pages: int
     redo_bytes: int | None
     """Since the last checkpoint; None if its user may not see them."""
+    new_pages: int
+    """Made since the last checkpoint: a start of MariaDB writes them anew by the redo, and does not read them."""
 
 
 class StateReader:
@@ -149,11 +171,13 @@ class StateReader:
         """Returns the state now. Files were counted once: that takes a second with 200,000 of them. Raises what `begin`
         does."""
         self._missing = [] if self._files is not None else ["files"]
-        unread, read_share = self._listed_dirty_pages(read_ahead_bytes or _USUAL_READ_AHEAD_BYTES)
         engine_status = self._engine_status()
         counted = self._count(engine_status)
-        dirty = max(0, counted.dirty_pages - (unread or 0))
         transactions, rows, prepared, notes = self._transactions(engine_status)
+        unread, read_share = self._pages_with_redo(
+            read_ahead_bytes or _USUAL_READ_AHEAD_BYTES, engine_status, counted, has_open_rows=bool(rows)
+        )
+        dirty = max(0, counted.dirty_pages - (unread or 0))
         left_out = ", ".join(self._missing)
         missing = [f"this user lacks the privilege PROCESS, so that these are left out: {left_out}"] if left_out else []
         if unread is None:
@@ -242,7 +266,9 @@ class StateReader:
             (note,) if waiting else (),
         )
 
-    def _listed_dirty_pages(self, read_ahead_bytes: int) -> tuple[int | None, float | None]:
+    def _pages_with_redo(
+        self, read_ahead_bytes: int, engine_status: str, counted: _Counted, *, has_open_rows: bool
+    ) -> tuple[int | None, float | None]:
         """Returns how many of the dirty pages no start reads, and how many reads each of the others takes; None for
         what is not known."""
         has = self._variables
@@ -253,18 +279,29 @@ class StateReader:
             raise malformed(f"its pages have {page_bytes} bytes")
         together = 1 if is_direct else max(1, min(_AREA_PAGES, read_ahead_bytes // page_bytes))
         _, condition = unread_dirty_pages(self.version)
-        unknown = None, 1.0 if is_direct else None
+        unknown = None, self._read(counted.dirty_pages, counted) / max(1, counted.dirty_pages) if is_direct else None
         if (self._pool_bytes or 0) > _LARGE_POOL_BYTES:
             return unknown
-        row = self._ask(_DIRTY_PAGES.format(unread=condition, together=together), 3)
+        lsns = _lsns(engine_status)
+        checkpoint = lsns[1] if lsns else _NO_LSN
+        row = self._ask(_PAGES_WITH_REDO.format(unread=condition, together=together, checkpoint=checkpoint), 4)
         if row is None:
             return unknown
-        listed, unread, reads = (whole_number(value, "pages") for value in row)
-        if unread + reads > listed:
+        dirty, unread, pages, runs = (whole_number(value, "pages") for value in row)
+        if unread > dirty or runs > pages:
             raise malformed(
-                f"{unread} of its {listed} listed dirty pages are not read, and the others in {reads} reads"
+                f"{unread} of its {dirty} listed dirty pages are not read, and {pages} with redo in {runs} reads"
             )
-        return unread, reads / (listed - unread) if listed > unread else 1.0
+        reads = min(float(runs), self._read(pages + unread, counted, unread))
+        if has_open_rows and self.version.flavor is Flavor.MARIADB:
+            reads += unread  # undo logs, which the rollback reads while the server starts
+        return unread, reads / (dirty - unread) if dirty > unread else 1.0
+
+    def _read(self, pages: int, counted: _Counted, unread: int = 0) -> float:
+        """Returns how many of these pages a start reads, among which so many are not read because of their kind."""
+        if self.version.flavor is not Flavor.MARIADB:
+            return pages - unread
+        return max(pages - max(unread, counted.new_pages), _LEAST_READ * (pages - unread))
 
     def _engine_status(self) -> str:
         row = self._ask("show engine innodb status", 3, what="redo")
@@ -274,7 +311,8 @@ class StateReader:
         with self._connection.cursor() as cursor:
             cursor.execute(
                 "show global status where variable_name in "
-                "('Innodb_buffer_pool_pages_dirty', 'Innodb_redo_log_enabled')"
+                "('Innodb_buffer_pool_pages_dirty', 'Innodb_redo_log_enabled', 'Innodb_pages_created', "
+                "'Innodb_os_log_written')"
             )
             status = {name.lower(): value for name, value in named_values(cursor.fetchall()).items()}
         if status.get("innodb_redo_log_enabled", "ON").upper() == "OFF":
@@ -292,7 +330,12 @@ class StateReader:
         dirty = (
             whole_number(counted, "dirty pages") if most is None else whole_number(counted, "dirty pages", most=most)
         )
-        return _Counted(dirty, redo_since_checkpoint(engine_status))
+        redo_bytes = redo_since_checkpoint(engine_status)
+        created = whole_number(status.get("innodb_pages_created", 0), "pages made")
+        written = whole_number(status.get("innodb_os_log_written", 0), "bytes of redo")
+        # As many for each byte of redo as since the server has started.
+        new_pages = min(created, round(created * (redo_bytes or 0) / max(1, written)))
+        return _Counted(dirty, redo_bytes, new_pages)
 
     def _what_stays(self) -> Iterator[str]:
         """Yields what is true of this server as long as it runs, and is not in the estimate."""

@@ -88,9 +88,9 @@ def test_redo_that_the_pool_has_no_room_for_is_applied_in_turns() -> None:
     assert not fits.notes
     assert "in up to 4 turns" in small.notes[0]
     (usual, longer) = (next(part for part in found.parts if part.name == "pages") for found in (fits, small))
-    assert longer.seconds == pytest.approx(2 * usual.seconds)
-    assert usual.low_s < longer.low_s < usual.seconds
-    assert longer.high_s > 4 * usual.seconds
+    assert longer.seconds == pytest.approx(4 * usual.seconds)
+    assert usual.low_s < longer.low_s < 4 * usual.low_s
+    assert longer.high_s > 4 * usual.high_s
 
 
 def test_a_server_that_makes_a_tls_key_takes_longer() -> None:
@@ -127,15 +127,18 @@ def test_storage_that_is_faster_than_the_server_does_not_shorten_the_pages() -> 
     assert fast["pages"] == pytest.approx(10_000 * KNOWN["mysql-8.0"].page_s)
 
 
-def test_a_busy_host_takes_up_to_twice_as_long_for_what_needs_its_cpus() -> None:
+def test_a_busy_host_takes_longer_for_what_needs_its_cpus() -> None:
     usual, busy = estimated(NEW), estimated(replace(NEW, busy="load 9.0 on 2 CPUs"))
     before, after = ({part.name: part for part in found.parts} for found in (usual, busy))
-    assert after["process"].seconds == pytest.approx(2**0.5 * before["process"].seconds)
-    assert before["process"].low_s < after["process"].low_s < before["process"].seconds
+    assert after["process"].seconds == pytest.approx(3**0.5 * before["process"].seconds)
+    assert before["process"].low_s < after["process"].low_s < before["process"].high_s
     assert after["process"].high_s > 2 * before["process"].seconds
     assert after["pages"] == before["pages"]
+    writing = replace(KNOWN["mysql-8.0"], writes_per_page=1.3)
+    written = estimate_start(replace(NEW, busy="load 9.0 on 2 CPUs"), {"mysql-8.0": writing})
+    assert next(part for part in written.parts if part.name == "pages").seconds > 2 * before["pages"].seconds
     assert busy.notes == (
-        "the host is busy (load 9.0 on 2 CPUs): what the server needs its CPUs for may take up to 2 times as long",
+        "the host is busy (load 9.0 on 2 CPUs): what the server needs its CPUs for may take up to 2.5 times as long",
     )
 
 
