@@ -43,7 +43,7 @@ PURE = (
     "loads/status_rates",
     "crash/crash_findings", "crash/ddl_history", "experiments/experiment", "loads/load_plan",
     "storage/format_1", "session/plan", "session/estimate", "session/request",
-    "sharing/allow_list", "sharing/reduction", "sharing/bug_report", "sharing/bug_finding", "sharing/stored_options",
+    "sharing/reduction", "sharing/bug_report", "sharing/bug_finding", "sharing/stored_options",
     "report/fmt", "report/tables", "report/metric_tables", "report/startup_tables", "report/crash_tables",
     "report/load_tables", "report/stack_tables", "report/session_tables", "report/host_words", "report/settings_tables",
     "report/summary_text", "report/compare",

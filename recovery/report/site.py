@@ -52,15 +52,14 @@ class WrittenSite:
 
 @dataclass(frozen=True)
 class Sharing:
-    """How sessions and stacks are reduced to what others may see, and other texts are masked."""
+    """How sessions and stacks are reduced to what others may see."""
 
     session: Callable[[str, Session], tuple[str, Session]]
     """Returns the name and the session."""
     stacks: Callable[[Folded], Folded]
-    text: Callable[[str], str]
 
 
-NOTHING_REDUCED = Sharing(lambda name, session: (name, session), lambda folded: folded, lambda text: text)
+NOTHING_REDUCED = Sharing(lambda name, session: (name, session), lambda folded: folded)
 
 
 def write_site(
@@ -104,7 +103,7 @@ def write_site(
     if not found:
         raise RecoveryError(f"no session in {results} can be read", left_out[0])
     ordered = tuple(sorted(found, key=lambda session: (session.started_at, session.name)))
-    site = Site(ordered, questions, {}, tuple(map(sharing.text, left_out)), is_public)
+    site = Site(ordered, questions, {}, _note(len(left_out)), is_public)
     quoted = {site.with_most_runs(page).name for page in site.asked}
 
     def charts_of(name: str) -> tuple[Part, ...]:
@@ -121,8 +120,13 @@ def write_site(
     return WrittenSite(out / INDEX, len(found), tuple(left_out))
 
 
+def _note(left_out: int) -> tuple[str, ...]:
+    """Returns the line about sessions that cannot be read. Their names are not shown: the user may have given them."""
+    return (f"Sessions that cannot be read, and are left out: {left_out:,}.",) if left_out else ()
+
+
 def _free_name(name: str, taken: Container[str]) -> str:
-    """Returns the name, with a number where another session has it, such as two that are masked alike."""
+    """Returns the name, with a number where another session has it, such as two that were renamed."""
     short = os.fsdecode(os.fsencode(name)[:_MAX_NAME_BYTES])  # its page and the draft of it have longer names
     return next(one for one in numbered_names(short) if one not in taken)
 
