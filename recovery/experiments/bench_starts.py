@@ -20,7 +20,7 @@ from recovery.experiments.server_description import check_differs, describe_buil
 from recovery.experiments.user_command import run_user_command
 from recovery.linux.page_cache import CacheDropper
 from recovery.model import Cache, ExtraRun, Measurement, OpenedFiles, Phase, Schema, StackSamples, Variant
-from recovery.mysqld.client import run_to_last_row
+from recovery.mysqld.client import message_of, run_to_last_row
 from recovery.mysqld.datadir import DataDir, removal_hint
 from recovery.mysqld.options import (
     adapt_redo_capacity,
@@ -209,7 +209,7 @@ class ServerStarts:
                 try:
                     run_to_last_row(connection, statement)
                 except pymysql.MySQLError as error:
-                    raise self.server.failure(f"the query '{name}' failed: {self.server.message_of(error)}") from error
+                    raise self.server.failure(f"the query '{name}' failed: {message_of(error)}") from error
                 phases.append(Phase(name, began_s, time.monotonic() - since_s))
         return replace(measured, startup=replace(measured.startup, phases=tuple(phases)))
 

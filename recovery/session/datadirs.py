@@ -230,7 +230,6 @@ class DatadirPool:
             keys=datadir.keys_for(planned.schema),
             follower=self.reporter.follow,
             table_files=planned.schema.files if planned.schema.own is None else planned.schema.own.table_files,
-            is_private=planned.schema.own is not None,
         )
         return Server(config, datadir.mysql)
 

@@ -106,7 +106,6 @@ class DatadirBuilder:
             preload=preload,
             stall_s=self.stall_s,
             keys=self._keys,
-            is_private=self.schema.own is not None,
         )
         return Server(config, self.target.mysql)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
@@ -25,7 +24,6 @@ from recovery.experiments.experiment import OwnDataOptions
 from recovery.model import OwnData, parse_version
 from recovery.mysqld.own_data import check_server, copy_own_data, examine, keeps_redo_log
 from recovery.mysqld.tablespace_names import TablespaceName, tablespace_names
-from recovery.session.run import ending_note
 
 PAGE = 16384
 
@@ -683,13 +681,6 @@ def test_what_happened_during_the_copy_is_said_without_the_name_of_a_table(
 ) -> None:
     message = changed_when_copied(datadir, tmp_path / "copy", change)
     assert message == f"{datadir} changed while it was copied: {what}"
-
-
-def test_the_note_about_an_error_of_the_system_has_no_name_of_a_table() -> None:
-    error = PermissionError(errno.EACCES, "Permission denied", "/data/mysql/salaries/people.ibd")
-    assert ending_note(error, is_own=True) == "Permission denied"
-    assert "people.ibd" in ending_note(error, is_own=False)
-    assert ending_note(HostUnfitError("no room"), is_own=True) == "no room"
 
 
 # -- the shape of the redo log, which AS_IS recovers as it is
