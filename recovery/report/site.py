@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
-from recovery.analysis.stacks import Folded
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux.files import make_folder, numbered_names, open_descriptor, write_atomically
 from recovery.model import Session
-from recovery.report.html.page import GENERATOR
+from recovery.report.html.page import GENERATOR, render
 from recovery.report.html.parts import Part
 from recovery.report.html.site_pages import (
     CSV_FILE,
@@ -27,7 +26,6 @@ from recovery.report.html.site_pages import (
     site_pages,
     site_session,
 )
-from recovery.report.write import render_page
 from recovery.storage.sessions import REPORT_FILE, load_session, session_names
 
 _SESSIONS = "sessions"
@@ -50,23 +48,15 @@ class WrittenSite:
     """One line for each session that cannot be read."""
 
 
-@dataclass(frozen=True)
-class Sharing:
-    """How sessions and stacks are reduced to what others may see."""
-
-    session: Callable[[str, Session], tuple[str, Session]]
-    """Returns the name and the session."""
-    stacks: Callable[[Folded], Folded]
-
-
-NOTHING_REDUCED = Sharing(lambda name, session: (name, session), lambda folded: folded)
+Share = Callable[[str, Session], tuple[str, Session]]
+"""Reduces the name and the session to what others may see."""
 
 
 def write_site(
     results: Path,
     out: Path,
     questions: Mapping[str, str],
-    sharing: Sharing = NOTHING_REDUCED,
+    share: Share = lambda name, session: (name, session),
     *,
     is_public: bool = False,
 ) -> WrittenSite:
@@ -84,13 +74,13 @@ def write_site(
         try:
             session = load_session(results / name)
             _refuse_long(session)
-            shown, shared = sharing.session(name, session)
+            shown, shared = share(name, session)
             shown = _free_name(shown, folders)
             # The id of the host tells sessions of one host from others, and is not shown.
             with_host = replace(shared, environment={**shared.environment, "host_id": session.host_id})
             reduced = site_session(shown, f"{_SESSIONS}/{quote(os.fsencode(shown))}.html", with_host)
             links = session_links(reduced, questions, is_public=is_public)
-            page = render_page(results / name, shared, site=links, stored=session, shared_stacks=sharing.stacks)
+            page = render(shared, site=links)
         except RecoveryError as error:
             left_out.append(f"{name} is left out: {error.message.replace(f'{results / name}/', '')}")
             continue
@@ -108,7 +98,7 @@ def write_site(
 
     def charts_of(name: str) -> tuple[Part, ...]:
         folder = folders[name]
-        return main_charts(sharing.session(folder, load_session(results / folder))[1])
+        return main_charts(share(folder, load_session(results / folder))[1])
 
     site = replace(site, charts={name: charts_of(name) for name in quoted})
     pages = dict(site_pages(site))

@@ -318,7 +318,7 @@ def _bundle_session(
     files |= {_log_path(number): without_folders(text, session).encode() for number, text in logs.items()}
     kept = replace(kept, runs=tuple(_with_files(run, files) for run in kept.runs))
     files |= {path: text.encode() for path, text in sql_scripts(kept).items()}
-    files |= _render_reports(kept, clean, files)
+    files |= _render_reports(kept, clean)
     kept = load_session(clean)
     files |= {
         file: options_file(server, kept.servers[server]["options"]).encode()
@@ -434,18 +434,12 @@ def _bare_path(found: re.Match[str]) -> str:
 
 def share_for_site(name: str, session: Session) -> tuple[str, Session]:
     """Returns the name and the session as a bundle has them."""
-    reduced = reduce_session(session).session
-    files = {_stacks_path(run.number) for run in session.runs if run.stacks.file}
-    return reduce_name(name, session), replace(reduced, runs=tuple(_with_files(run, files) for run in reduced.runs))
+    return reduce_name(name, session), reduce_session(session).session
 
 
-def _render_reports(session: Session, clean: Path, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Returns the reports in all formats, the charts and a JSON file for each run, all made from a reduced session."""
+def _render_reports(session: Session, clean: Path) -> dict[str, bytes]:
+    """Returns the reports in all formats and a JSON file for each run, all made from a reduced session."""
     (clean / REPORT_FILE).write_bytes(to_json(session))
-    (clean / STACKS_FOLDER).mkdir()
-    for path, content in files.items():
-        if path.startswith(f"{STACKS_FOLDER}/"):
-            (clean / path).write_bytes(content)
     paths = (clean / REPORT_FILE, *write_reports(clean, load_session(clean)))
     made = {str(path.relative_to(clean)): path.read_bytes() for path in paths}
     stored = json.loads(made[REPORT_FILE])
