@@ -266,6 +266,12 @@ def test_no_registry_and_no_path_of_one_machine_is_named() -> None:
     assert found == []
 
 
+def test_one_module_knows_the_library_below_the_docker_client() -> None:
+    """Others catch its errors by the name that this one gives them."""
+    knowing = {module(path) for path in PACKAGE.rglob("*.py") if "requests" in imports(parsed(path))}
+    assert knowing == {"linux/docker_engine"}
+
+
 def test_nothing_shadows_the_docker_client() -> None:
     assert not (ROOT / "docker" / "__init__.py").exists()
     assert not (ROOT / "tests" / "docker").exists()
