@@ -204,21 +204,18 @@ class Server:
             process.wait(_RETRY_S)
         return time.monotonic()
 
-    def connect(
-        self, *, limited: bool = False, multi: bool = False, timeout_s: float | None = None
-    ) -> Connection[Cursor]:
-        """Opens a connection as root, or as the `limited` user for untrusted statements."""
-        user = client.LIMITED if limited else client.ADMIN
+    def connect(self, *, multi: bool = False, timeout_s: float | None = None) -> Connection[Cursor]:
+        """Opens a connection as root."""
         try:
-            return client.connect(self.socket, user=user, multi=multi, timeout_s=timeout_s)
+            return client.connect(self.socket, multi=multi, timeout_s=timeout_s)
         except (pymysql.Error, OSError) as error:
             raise self.failure(f"the server takes no connection: {client.message_of(error)}") from error
 
     @contextmanager
-    def session(self, *, limited: bool = False) -> Iterator[Connection[Cursor]]:
+    def session(self) -> Iterator[Connection[Cursor]]:
         """Yields a connection for queries. Query errors and lost connections are raised as ServerFailedError."""
         with self.watched():
-            connection = self.connect(limited=limited)
+            connection = self.connect()
             try:
                 yield connection
             except (pymysql.Error, OSError) as error:

@@ -143,7 +143,6 @@ class DatadirPool:
             before_start=starts.before_start,
             before_kill=options.before_kill if isinstance(options, OwnDataOptions) else (),
             first_queries=starts.first_queries,
-            foreign_statements=planned.schema.own is None and requested.has_foreign_statements,
             dropper=self.dropper,
             timed_settings=requested.timed_settings,
             labels=tuple(variant.label for variant in requested.all_variants),
