@@ -495,7 +495,6 @@ CAPABILITIES: dict[str, _VersionRanges] = {
     "log_error_verbosity": _VersionRanges(((5, 7, 2), None), None),
     "secure_file_priv_null": _VersionRanges(((5, 6, 34), None), None),
     # DATA DIRECTORY asks for the right FILE. The release of 5.6 that does so, too, is left out.
-    "directory_needs_right": _VersionRanges(((5, 7, 17), None), None),
     "partition_engine_check": _VersionRanges(((5, 7, 17), (8, 0, 0)), None),
     "sync_frm": _VersionRanges((None, (8, 0, 0)), (None, (10, 7, 0))),
     "frm_files": _VersionRanges((None, (8, 0, 0)), _ALWAYS),

@@ -45,7 +45,7 @@ PURE = (
     "loads/status_rates",
     "crash/crash_findings", "crash/ddl_history", "experiments/experiment", "loads/load_plan",
     "session/plan", "session/estimate", "session/request",
-    "sharing/allow_list", "sharing/reduction", "sharing/bug_report", "sharing/bug_finding", "sharing/stored_options",
+    "sharing/reduction", "sharing/bug_report", "sharing/bug_finding", "sharing/stored_options",
     "report/fmt", "report/tables", "report/metric_tables", "report/startup_tables", "report/crash_tables",
     "report/load_tables", "report/stack_tables", "report/session_tables", "report/host_words", "report/settings_tables",
     "report/summary_text", "report/compare",
@@ -272,6 +272,12 @@ def test_no_registry_and_no_path_of_one_machine_is_named() -> None:
         found += [f"{name}: {host}" for host in REGISTRIES if host in text]
         found += [f"{name}: {match.group()}" for match in OWN_PATHS.finditer(text)]
     assert found == []
+
+
+def test_one_module_knows_the_library_below_the_docker_client() -> None:
+    """Others catch its errors by the name that this one gives them."""
+    knowing = {module(path) for path in PACKAGE.rglob("*.py") if "requests" in imports(parsed(path))}
+    assert knowing == {"linux/docker_engine"}
 
 
 def test_nothing_shadows_the_docker_client() -> None:

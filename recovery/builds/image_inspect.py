@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import docker
-import requests
-from docker.errors import APIError, DockerException
+from docker.errors import APIError
 from docker.types import LogConfig, Mount
 
 from recovery.builds.executable import (
@@ -26,7 +25,7 @@ from recovery.builds.executable import (
     parse_version_output,
 )
 from recovery.errors import HostUnfitError, UsageError
-from recovery.linux.docker_engine import temporary_container
+from recovery.linux.docker_engine import ENGINE_ERRORS, temporary_container
 from recovery.linux.files import create_readable_folder, images_dir, read_memo, write_atomically
 from recovery.model import Build, Version, can
 
@@ -217,7 +216,7 @@ def parse_inspection(output: bytes, image: str) -> tuple[ImageInspection, dict[s
 
 def query_image_options(client: docker.DockerClient, build: Build) -> frozenset[str]:
     """Returns the names of all options that the server in an image lists; empty if it does not answer."""
-    with suppress(DockerException, requests.RequestException):
+    with suppress(*ENGINE_ERRORS):
         command = list(list_options_command(build))
         _, output, _ = run_in_image(client, str(build.image), command, longest=MAX_OPTIONS_BYTES)
         return parse_option_names(output.decode(errors="replace"))

@@ -10,11 +10,11 @@ from enum import StrEnum
 from typing import Any
 
 import docker
-import requests
-from docker.errors import APIError, DockerException
+from docker.errors import APIError
 
 from recovery.builds.download import Say, failure_reason
 from recovery.errors import RecoveryError
+from recovery.linux.docker_engine import ENGINE_ERRORS
 
 
 class PullFailure(StrEnum):
@@ -100,7 +100,7 @@ def pull_image(client: docker.DockerClient, name: str, say: Say) -> str:
         return str(client.images.get(name).id)
     except APIError as error:
         raise _pull_error(name, str(error.explanation or error)) from None
-    except (DockerException, requests.RequestException) as error:
+    except ENGINE_ERRORS as error:
         raise _pull_error(name, str(error)) from None
 
 
@@ -110,7 +110,7 @@ def look_up_image(client: docker.DockerClient, name: str) -> None:
         client.images.get_registry_data(name)
     except APIError as error:
         raise _pull_error(name, str(error.explanation or error)) from None
-    except (DockerException, requests.RequestException) as error:
+    except ENGINE_ERRORS as error:
         raise _pull_error(name, str(error)) from None
 
 

@@ -30,11 +30,6 @@ from recovery.storage.sessions import find_session
     metavar="FOLDER|FILE",
     help="Where to write: a folder, or a name that ends with .tar.gz. [default: SESSION-bundle, here]",
 )
-@click.option(
-    "--with-logs",
-    is_flag=True,
-    help="Add the whole error logs, with known private texts masked. [default: only their lines about phases]",
-)
 @table_option("json")
 @click.option("--dry-run", is_flag=True, help="Show what would be in the archive, and write nothing.")
 def bundle(
@@ -43,17 +38,17 @@ def bundle(
     product: str | None,
     output: Path | None,
     *,
-    with_logs: bool,
     dry_run: bool,
     json_to: str | None,
 ) -> int:
     """Make a bug report of a stored session: a text for the tracker, a script that repeats the test, and an archive to
-    attach. It has figures, phases, versions, and listed facts about host and settings; no other text of the session."""
-    made = make_bundle(find_session(results, session), product, with_logs=with_logs)
+    attach. It has figures, phases, versions, facts about host and settings, and the logs of servers that were given
+    nothing private; no other text of the session."""
+    made = make_bundle(find_session(results, session), product)
     packed, text, script = output_paths(made, output)
     if not dry_run:
         write_bundle(made, packed, text, script)
-    files = [{"name": file.name, "bytes": file.size_bytes, "replaced": file.replaced} for file in made.files]
+    files = [{"name": file.name, "bytes": file.size_bytes} for file in made.files]
     paths = {"archive": str(packed), "text": str(text), "script": None if made.script is None else str(script)}
     if write_json(json_to, {"format": 1, **({} if dry_run else paths), "files": files}):
         return 0
@@ -73,9 +68,9 @@ def bundle(
 def _contents(made: Bundle, files: Sequence[BundledFile]) -> Iterator[str]:
     """Yields the lines about what is inside and what was left out."""
     width = max(len(file.name) for file in files)
-    yield f"{'file':{width}}  {'bytes':>11}  {'replaced':>8}"
+    yield f"{'file':{width}}  {'bytes':>11}"
     for file in files:
-        yield f"{file.name:{width}}  {file.size_bytes:>11,}  {file.replaced:>8,}"
+        yield f"{file.name:{width}}  {file.size_bytes:>11,}"
     yield from made.summary
 
 
@@ -89,7 +84,6 @@ def _by_folder(files: Sequence[BundledFile]) -> list[BundledFile]:
         BundledFile(
             f"{name} ({len(own)} files)" if len(own) > 1 else own[0].name,
             sum(file.size_bytes for file in own),
-            sum(file.replaced for file in own),
         )
         for name, own in found.items()
     ]

@@ -9,9 +9,8 @@ import click
 from recovery.cli.options import table_option
 from recovery.cli.output import print_line, write_json
 from recovery.experiments import EXPERIMENTS, find_experiment
-from recovery.report.site import Sharing, write_site
-from recovery.sharing.bundle import mask_host, share_for_site
-from recovery.sharing.reduction import reduce_stacks
+from recovery.report.site import write_site
+from recovery.sharing.bundle import share_for_site
 
 
 @click.command()
@@ -22,10 +21,9 @@ from recovery.sharing.reduction import reduce_stacks
 def site(results: Path, out: Path, *, public: bool, json_to: str | None) -> int:
     """Make pages of all sessions in the folder RESULTS: an index with a chart and a table to sort and filter, a page
     for each question and each session, and the published effects beside those measured. They open from a file, and
-    have what a bundle has: names and paths are masked. All figures are in results.csv and results.json, too."""
+    have what a bundle has: no names, paths and notes of yours. All figures are in results.csv and results.json, too."""
     questions = {name: find_experiment(name).question for name in EXPERIMENTS}
-    sharing = Sharing(share_for_site, reduce_stacks, mask_host)
-    written = write_site(results, out, questions, sharing, is_public=public)
+    written = write_site(results, out, questions, share_for_site, is_public=public)
     for line in written.left_out:
         print_line(f"warning: {line}", err=True)
     if not write_json(json_to, {"format": 1, "index": str(written.index), "left_out": list(written.left_out)}):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from recovery.experiments.experiment import LOAD, LOAD_S
 from recovery.experiments.user_command import run_user_command
 from recovery.linux.files import sudo_user
-from recovery.mysqld.client import scalar
+from recovery.mysqld.client import message_of, scalar
 
 if TYPE_CHECKING:
     from recovery.experiments.bench import Bench
@@ -75,7 +75,7 @@ def _updating(bench: Bench, rows: int) -> Iterator[None]:
             clients = [threads.submit(_update, bench.server, rows, Random(seed)) for seed in range(_CLIENTS)]  # noqa: S311 - no secret
             for ended in wait(clients, LOAD_S, return_when=FIRST_COMPLETED).done:
                 error = ended.exception() or RuntimeError("it ended")
-                raise bench.server.failure(f"the load of BEFORE_KILL failed: {bench.server.message_of(error)}")
+                raise bench.server.failure(f"the load of BEFORE_KILL failed: {message_of(error)}")
             yield
         finally:
             bench.server.close()

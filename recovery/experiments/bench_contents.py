@@ -17,7 +17,7 @@ from recovery.errors import RecoveryError, UsageError
 from recovery.experiments.bench_starts import ServerStarts
 from recovery.linux.files import sync_on_exit
 from recovery.model import Contents
-from recovery.mysqld.client import count_all_tables, create_limited_user, message_of
+from recovery.mysqld.client import count_all_tables, message_of
 from recovery.mysqld.datadir import DataDir, DataDirs, copy_data, removal_hint
 from recovery.report.fmt import count_text
 from recovery.workload.inserts import HEARTBEAT, InsertsFailedError, count_rows, execute_inserts, tables_of
@@ -79,7 +79,7 @@ class BenchContents:
             with self._server.session() as connection:
                 connection.query(HEARTBEAT)
             return
-        with self._starts.user_session() as connection:
+        with self._server.session() as connection:
             try:
                 acknowledged = execute_inserts(connection, self._conditions.statements)
             except InsertsFailedError as error:
@@ -123,7 +123,7 @@ class BenchContents:
         self._starts.on_step("counting rows and tables")
         self._starts.describe()
         state = self._datadir.state
-        with self._starts.user_session() as connection:
+        with self._server.session() as connection:
             rows_found = count_rows(connection, tuple(state.rows))
             # How many tables the dictionary of a directory as it is should have is not known, only its files are.
             is_as_is = self._starts.is_as_is
@@ -140,21 +140,16 @@ class BenchContents:
         """Marks the data directory as in use; returns whether it already was, because an earlier run died.
 
         In that case the server is started, the contents are counted, and the server is stopped again. The same happens
-        if the insert script names tables that were never counted, if a killed run left a temporary schema, or if an
-        earlier version of the tool built the directory without the limited user, who is needed now. Raises
+        if the insert script names tables that were never counted, or if a killed run left a temporary schema. Raises
         RecoveryError if the number of tables is wrong."""
         if self._starts.is_as_is:  # each run begins with another copy
             return False
         dirty = self._datadir.state.status == "in_use"
         new_tables = set(tables_of(self._conditions.statements)) - set(self._datadir.state.rows)
         self._datadir.save(replace(self._datadir.state, status="in_use"))
-        if dirty or new_tables or self._datadir.state.temporary_schemas or self._lacks_user:
+        if dirty or new_tables or self._datadir.state.temporary_schemas:
             self._recount((*self._datadir.state.rows, *sorted(new_tables)))
         return dirty
-
-    @property
-    def _lacks_user(self) -> bool:
-        return self._conditions.foreign_statements and not self._datadir.state.limited_user
 
     def recount_after_failure(self) -> None:
         """Ends the server of a failed trial, starts it again, and counts tables and rows.
@@ -184,22 +179,16 @@ class BenchContents:
         self._datadir.save(replace(self._datadir.state, status="whole"))
 
     def _recount(self, tables: tuple[str, ...]) -> None:
-        """Starts the server, drops temporary schemas if there are any, creates the limited user if it is needed, counts
-        tables and rows, and saves the ledger."""
+        """Starts the server, drops temporary schemas if there are any, counts tables and rows, and saves the ledger."""
         self._starts.cache.forget_reads()
         self._acknowledged.clear()
         self._starts.start()
         self._starts.on_step("counting rows and tables")
-        limited_user = self._datadir.state.limited_user
         with self._server.session() as connection:
             if self._datadir.state.temporary_schemas:
                 self._starts.on_step("dropping tables that a killed run left")
                 _drop_temporary_schemas(self._datadir, connection)
                 self._starts.on_step("counting rows and tables")
-            if self._lacks_user:
-                create_limited_user(connection, self._schema)
-                limited_user = True
-        with self._starts.user_session() as connection:
             count = count_all_tables(connection, self._schema)
             if count != self._datadir.state.tables:
                 raise RecoveryError(
@@ -215,7 +204,7 @@ class BenchContents:
                     "give --insert-template a script that fits the schema's template",
                 ) from error
         self._starts.stop()
-        self._datadir.save(replace(self._datadir.state, rows=rows, limited_user=limited_user, temporary_schemas=()))
+        self._datadir.save(replace(self._datadir.state, rows=rows, temporary_schemas=()))
 
     def write_ledger(self) -> None:
         """Adds the acknowledged rows to the ledger. Called when the server has ended."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pymysql
-from pymysql.connections import Connection
-from pymysql.cursors import Cursor
 
 from recovery.builds.packages import Tool
 from recovery.errors import ServerFailedError, ServerKilledError
@@ -20,7 +18,7 @@ from recovery.experiments.server_description import check_differs, describe_buil
 from recovery.experiments.user_command import run_user_command
 from recovery.linux.page_cache import CacheDropper
 from recovery.model import Cache, ExtraRun, Measurement, OpenedFiles, Phase, Schema, StackSamples, Variant
-from recovery.mysqld.client import run_to_last_row
+from recovery.mysqld.client import message_of, run_to_last_row
 from recovery.mysqld.datadir import DataDir, removal_hint
 from recovery.mysqld.options import (
     adapt_redo_capacity,
@@ -52,9 +50,6 @@ class Conditions:
     """Queries to time after each timed start."""
     dropper: CacheDropper | None = None
     """Drops the caches of the whole host; with None, files are evicted one by one."""
-    foreign_statements: bool = False
-    """Whether a template or query file of the user's is used. Statements on its tables then run as the limited user: a
-    view of theirs could otherwise run a function as root."""
     timed_settings: tuple[tuple[str, str], ...] = ()
     """Options of the timed start only: a server accepts no inserts with them, so other starts do not use them."""
     labels: tuple[str, ...] = ()
@@ -139,10 +134,6 @@ class ServerStarts:
         """Whether every run times the recovery that is ahead of a copy of the user's own data directory."""
         return self.schema.own is not None and self.schema.own.as_is
 
-    def user_session(self) -> AbstractContextManager[Connection[Cursor]]:
-        """Returns a connection for untrusted statements, or for those that read the tables of these."""
-        return self.server.session(limited=self.conditions.foreign_statements)
-
     @property
     def description(self) -> dict[str, str]:
         return describe_build(self.server.build, self.schema, self.datadir.state) | self._described.get(
@@ -203,13 +194,13 @@ class ServerStarts:
             return measured
         self.on_step("first queries")
         since_s = self.server.process.started_at
-        with self.user_session() as connection:
+        with self.server.session() as connection:
             for name, statement in first_queries(given, connection):
                 began_s = time.monotonic() - since_s
                 try:
                     run_to_last_row(connection, statement)
                 except pymysql.MySQLError as error:
-                    raise self.server.failure(f"the query '{name}' failed: {self.server.message_of(error)}") from error
+                    raise self.server.failure(f"the query '{name}' failed: {message_of(error)}") from error
                 phases.append(Phase(name, began_s, time.monotonic() - since_s))
         return replace(measured, startup=replace(measured.startup, phases=tuple(phases)))
 

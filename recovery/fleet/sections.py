@@ -462,7 +462,7 @@ def _marked_answer(report: FleetReport) -> Iterator[page.Answer]:
 def _page_sections(report: FleetReport) -> Iterator[PageSection]:
     for number, workload in enumerate(report.fleet.workloads, 1):
         for section in _shown_sections(workload):
-            shown = page.page_section(section, workload.session, {}, number=number)
+            shown = page.page_section(section, workload.session, number=number)
             if shown.parts:
                 yield replace(shown, title=_of_workload(report, workload, shown.title))
     for key, title, tables in _host_sections(report):

@@ -47,6 +47,8 @@ OWNER = LABEL + "owner"
 
 # --- The engine
 
+ENGINE_ERRORS = (DockerException, requests.RequestException)
+"""Errors of the engine, and of the connection to it, which the SDK passes on as they are."""
 _DEFAULT_URL = "unix:///var/run/docker.sock"
 _ANSWER_S = 60
 _START_HINT = "start one (as root: `dockerd`), or use ENGINE=local"
@@ -103,7 +105,7 @@ def connect(at: Endpoint | None = None) -> docker.DockerClient:
     try:
         client = docker.DockerClient(base_url=at.url, timeout=_ANSWER_S)
         info = client.info()
-    except (DockerException, requests.RequestException, OSError) as error:
+    except (*ENGINE_ERRORS, OSError) as error:
         raise _no_engine(at, error) from error
     here = os.uname()
     if info.get("KernelVersion") != here.release:
@@ -245,7 +247,7 @@ class DockerCacheDropper:
         code = None
         # The result counts also if the engine then fails to remove the container.
         with (
-            suppress(DockerException, requests.RequestException),
+            suppress(*ENGINE_ERRORS),
             temporary_container(self._client, self._image, "drop", **options) as container,
         ):
             container.start()

@@ -65,7 +65,7 @@ from recovery.model import (
     VariantSpec,
     with_read_rate,
 )
-from recovery.mysqld.client import ADMIN, LIMITED, message_of, run_to_last_row, scalar
+from recovery.mysqld.client import message_of, run_to_last_row, scalar
 from recovery.mysqld.options import POOL_OPTIONS
 from recovery.mysqld.server import Server
 from recovery.mysqld.startup_sampler import BackgroundLoadMeter
@@ -309,7 +309,6 @@ def _client_commands(bench: Bench, task: Load) -> dict[str, list[str]]:
             database=schema.database,
             tables=schema.tables,
             version=server.build.version,
-            user=LIMITED if bench.conditions.foreign_statements else ADMIN,
         )
     return commands
 
@@ -357,7 +356,7 @@ _DUMP_WAIT_S = 60.0
 def run_statement(bench: Bench, task: StatementTask, watch: TaskMonitor) -> TaskResult:
     """Times one statement until its last row has arrived; connecting is not part of the time."""
     bench.on_step("running the statement")
-    with bench.user_session() as connection, watch.measured():
+    with bench.server.session() as connection, watch.measured():
         rows = run_to_last_row(connection, task.statement)
     return TaskResult({"elapsed_s": watch.seconds, "rows": float(rows)}, {"statement": task.statement})
 

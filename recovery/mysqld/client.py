@@ -38,7 +38,7 @@ else:
     _Base = pymysql.connections.Connection
 
 
-ADMIN, LIMITED = "root", "recovery_tester"
+ADMIN = "root"
 _ROWS_AT_ONCE = 1000
 _NOT_LISTENING = frozenset({2002, 2003, 2006, 2013, 1040})
 """Errors that mean that the server does not listen yet or has just gone, or (1040) that all its connections are taken.
@@ -441,23 +441,6 @@ def try_query(socket: Path, *, timeout_s: float) -> bool:
             # An error while closing does not matter.
             with contextlib.suppress(pymysql.err.Error, OSError):
                 connection.close()
-
-
-def create_limited_user(connection: Connection[Cursor], schema: Schema) -> None:
-    """Creates the user who may read everything and write to the schemas of the test, unless it is there already.
-
-    Reading everything lets a query see the same tables as root. Without the rights FILE and SUPER, and without writing
-    to system tables, no statement can set an option of the server, or write to another file."""
-    pattern = schema.database.replace("_", "\\_") + ("" if schema.databases == 1 else "\\_%")
-    user = f"'{LIMITED}'@'localhost'"
-    known = "SELECT 1 FROM mysql.user WHERE user = %s AND host = 'localhost'"
-    if scalar(connection, known, (LIMITED,)) is None:
-        with connection.cursor() as cursor:
-            cursor.execute(f"CREATE USER {user}")
-    with connection.cursor() as cursor:
-        cursor.execute(f"GRANT SELECT, PROCESS, SHOW DATABASES, SHOW VIEW, REPLICATION CLIENT ON *.* TO {user}")
-        cursor.execute(f"GRANT EXECUTE ON sys.* TO {user}")
-        cursor.execute(f"GRANT ALL ON `{pattern}`.* TO {user}")
 
 
 def scalar(connection: Connection[Cursor], statement: str, arguments: tuple[object, ...] = ()) -> object:

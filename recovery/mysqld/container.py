@@ -16,8 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import requests
-from docker.errors import APIError, DockerException, NotFound
+from docker.errors import APIError, NotFound
 from docker.types import LogConfig, Mount, Ulimit
 from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import DockerContainer
@@ -138,7 +137,7 @@ class ContainerProcess(ServerProcess):
 
     def wait(self, timeout_s: float) -> Exit | None:
         if self._was_killed and timeout_s > _KILL_GRACE_S and not self.has_ended(_KILL_GRACE_S):
-            with suppress(DockerException, requests.RequestException):
+            with suppress(*docker_engine.ENGINE_ERRORS):
                 self._container.reload()
                 if self._container.status == "paused":
                     self._container.unpause()
@@ -158,7 +157,7 @@ class ContainerProcess(ServerProcess):
         """Returns whether somebody paused the container. After it was unpaused only the engine knows that, from its
         last 256 events. The engine is asked once, after the process has ended, so that this does not affect what is
         timed."""
-        with suppress(DockerException, requests.RequestException):
+        with suppress(*docker_engine.ENGINE_ERRORS):
             filters = {"container": self._container.id, "event": "pause"}
             until: Any = f"{time.time():.6f}"  # with whole seconds the last event would be missing, or waited for
             client = self._container.client
@@ -311,5 +310,5 @@ def check_same_folder(pid: int, folder: Path) -> None:
 
 
 def _discard(described: DockerContainer) -> None:
-    with suppress(DockerException, requests.RequestException):
+    with suppress(*docker_engine.ENGINE_ERRORS):
         described.stop(force=True, delete_volume=True)

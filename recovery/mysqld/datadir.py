@@ -173,8 +173,6 @@ class State:
     bytes: int | None = None
     rows: dict[str, int] = field(default_factory=dict)
     """Number of acknowledged rows for each table of the insert script, over all trials."""
-    limited_user: bool = False
-    """Whether the server has the user for untrusted statements."""
     temporary_schemas: tuple[str, ...] = ()
     """Schemas that an experiment has created and not dropped yet; the next run drops them if this one is killed."""
     created_at: str = ""

@@ -22,7 +22,6 @@ from recovery.linux import cleanup
 from recovery.linux.cgroups import LimitGroup
 from recovery.linux.files import create_private_folder, template_dir
 from recovery.model import Build
-from recovery.mysqld.known_lines import hide_names
 from recovery.mysqld.options import Settings, key_settings, merge, render_cnf
 
 
@@ -58,12 +57,6 @@ class Launch:
     """Number of processes of this group that the kernel had killed before for lack of memory."""
     keys: Path | None = None
     """The folder of the keys of encrypted tables; None if there are no such tables."""
-    is_private: bool = False
-    """Whether its log may name the user's own schemas and tables, which are never shown or stored."""
-
-    def shown(self, log_text: str) -> str:
-        """Returns the text of its log as it may be shown and stored."""
-        return hide_names(log_text, str(self.build.mysqld)) if self.is_private else log_text
 
     @property
     def socket(self) -> Path:

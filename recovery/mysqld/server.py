@@ -75,8 +75,6 @@ class ServerConfig:
     """Called with each phase of a start."""
     table_files: int | None = None
     """Number of the tables' files, for the time left of a start: counting them would warm their folders."""
-    is_private: bool = False
-    """Whether it may name the user's own schemas and tables, in its log and in its answers."""
 
 
 class Server:
@@ -146,7 +144,7 @@ class Server:
         with defer_signals():
             launch = Launch(
                 config.build, self.datadir, chosen, log, rundir, config.preload, group=config.group, keys=config.keys,
-                oom_kills=(config.group.counted().oom_kills or 0) if config.group else 0, is_private=config.is_private,
+                oom_kills=(config.group.counted().oom_kills or 0) if config.group else 0,
             )  # fmt: skip
             process = self._process = config.launcher.launch(launch)
             redo, self._redo = self._redo, None
@@ -206,25 +204,22 @@ class Server:
             process.wait(_RETRY_S)
         return time.monotonic()
 
-    def connect(
-        self, *, limited: bool = False, multi: bool = False, timeout_s: float | None = None
-    ) -> Connection[Cursor]:
-        """Opens a connection as root, or as the `limited` user for untrusted statements."""
-        user = client.LIMITED if limited else client.ADMIN
+    def connect(self, *, multi: bool = False, timeout_s: float | None = None) -> Connection[Cursor]:
+        """Opens a connection as root."""
         try:
-            return client.connect(self.socket, user=user, multi=multi, timeout_s=timeout_s)
+            return client.connect(self.socket, multi=multi, timeout_s=timeout_s)
         except (pymysql.Error, OSError) as error:
-            raise self.failure(f"the server takes no connection: {self.message_of(error)}") from error
+            raise self.failure(f"the server takes no connection: {client.message_of(error)}") from error
 
     @contextmanager
-    def session(self, *, limited: bool = False) -> Iterator[Connection[Cursor]]:
+    def session(self) -> Iterator[Connection[Cursor]]:
         """Yields a connection for queries. Query errors and lost connections are raised as ServerFailedError."""
         with self.watched():
-            connection = self.connect(limited=limited)
+            connection = self.connect()
             try:
                 yield connection
             except (pymysql.Error, OSError) as error:
-                raise self.failure(f"the server does not answer as it should: {self.message_of(error)}") from error
+                raise self.failure(f"the server does not answer as it should: {client.message_of(error)}") from error
             finally:
                 with suppress(pymysql.Error, OSError):
                     connection.close()
@@ -257,11 +252,6 @@ class Server:
         finally:
             over.set()
             watcher.join()
-
-    def message_of(self, error: BaseException) -> str:
-        """Returns the message of a client's error or, if it may name the user's own tables, only its number."""
-        number = error.args[0] if error.args and isinstance(error.args[0], int) else type(error).__name__
-        return f"error {number}" if self.config.is_private else client.message_of(error)
 
     def variables(self, names: Iterable[str]) -> dict[str, str]:
         with self.session() as connection:

@@ -124,7 +124,7 @@ class _LogState:
             if event is None:
                 continue
             if event.kind is EventKind.CRASH_RECOVERY and self.crash_proof is None and self.ready is None:
-                self.crash_proof = self._process.launch.shown(event.text)
+                self.crash_proof = event.text
                 self.tracker.crashed = True
             elif event.kind is EventKind.FAILURE and self.failure is None:
                 self.failure = event.text
@@ -141,7 +141,7 @@ class _LogState:
 
     def fail(self, what: str) -> ServerFailedError:
         why = self.start_errors.reason(self.failure or "")
-        return server_failure(self._process, f"{what}: {error_text(self._process.launch.shown(why))}" if why else what)
+        return server_failure(self._process, f"{what}: {error_text(why)}" if why else what)
 
 
 def wait_until_ready(
@@ -207,7 +207,7 @@ def server_failure(process: ServerProcess, what: str) -> ServerFailedError:
     """Returns the error for a failed server, with the last lines of its log. It is a ServerKilledError if the process
     was killed or stopped from outside."""
     exited = process.exited()
-    tail = tuple(map(process.launch.shown, last_lines(process.launch.log)))
+    tail = last_lines(process.launch.log)
     if exited is None and is_stopped_by_others(process.pid):
         hint = "do not touch the server while it is timed"
         return ServerKilledError(f"{what}; somebody has stopped it (SIGSTOP)", hint, log_tail=tail)

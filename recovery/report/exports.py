@@ -15,7 +15,6 @@ from recovery.report.html import page
 from recovery.report.json_report import sessions_to_json, to_json
 from recovery.report.junit import render_junit
 from recovery.report.openmetrics import render_openmetrics
-from recovery.report.write import render_page
 from recovery.storage.format import escape_control_characters
 from recovery.storage.sessions import REPORT_FILE, load_session
 
@@ -45,4 +44,4 @@ def render_as(folder: Path, name: str) -> str:
         stored = read_stored_text(folder / REPORT_FILE)
         is_complete = "answer" in parse_json(stored)
         return escape_control_characters(stored if is_complete else to_json(session).decode())
-    return escape_control_characters(render_page(folder, session)) if name == "html" else RENDERERS[name](session)
+    return escape_control_characters(page.render(session)) if name == "html" else RENDERERS[name](session)

@@ -10,7 +10,6 @@ import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePath
 
 from recovery.analysis.contrasts import Contrast
 from recovery.analysis.statistics import binomial_interval
@@ -119,12 +118,6 @@ def number_ranges(numbers: Iterable[int]) -> str:
 
 def words(key: str) -> str:
     return key.replace("_", " ")
-
-
-def flame_graph_path(stacks: str) -> str:
-    """Returns the path of the flame graph, which is next to the file of folded stacks it is drawn from."""
-    path = PurePath(stacks)
-    return str(path.with_suffix(".svg")) if path.name else stacks
 
 
 # --- Metrics in table columns and in sentences

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from recovery.model import Session, Table
 from recovery.report import fmt
@@ -11,7 +11,6 @@ from recovery.report.summary_text import answers
 from recovery.report.tables import Document, all_tables, heading, status_line
 
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-_SAFE_FILE_NAME = re.compile(r"[\w.+/@\[\]-]+", re.ASCII)
 # An underscore inside a name is not markup: it is not escaped, so that innodb_page_size stays readable in the source.
 _MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 
@@ -19,23 +18,16 @@ _MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 def render(session: Session) -> str:
     """Returns the whole page, which ends with a newline."""
     words = (session.question, *answers(session), status_line(session))
-    pictures = [
-        f"![Flame graph of run {run.number}]({fmt.flame_graph_path(run.stacks.file)})"
-        for run in session.runs
-        if run.stacks.file and _SAFE_FILE_NAME.fullmatch(run.stacks.file)
-    ]
-    return render_document(Document(heading(session), words, all_tables(session), (session.command,)), pictures)
+    return render_document(Document(heading(session), words, all_tables(session), (session.command,)))
 
 
-def render_document(document: Document, pictures: Sequence[str] = ()) -> str:
-    """Returns the whole page, with these pictures below the tables."""
+def render_document(document: Document) -> str:
+    """Returns the whole page."""
     lines = [f"# {escaped(document.heading)}"]
     for paragraph in document.paragraphs:
         lines += ["", escaped(paragraph)]
     for table in document.tables:
         lines += ["", *table_lines(table)]
-    for picture in pictures:
-        lines += ["", picture]
     lines += ["", "To repeat it:"]
     for command in document.commands:
         lines += ["", *code_block(fmt.printable(command))]

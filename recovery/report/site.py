@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
-from recovery.analysis.stacks import Folded
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux.files import (
     find_replaceable,
@@ -23,7 +22,7 @@ from recovery.linux.files import (
     write_atomically,
 )
 from recovery.model import Session
-from recovery.report.html.page import GENERATOR
+from recovery.report.html.page import GENERATOR, render
 from recovery.report.html.parts import Part
 from recovery.report.html.site_pages import (
     CSV_FILE,
@@ -39,7 +38,6 @@ from recovery.report.html.site_pages import (
     site_pages,
     site_session,
 )
-from recovery.report.write import render_page
 from recovery.storage.sessions import REPORT_FILE, load_session, session_names
 
 _SESSIONS = "sessions"
@@ -62,24 +60,15 @@ class WrittenSite:
     """One line for each session that cannot be read."""
 
 
-@dataclass(frozen=True)
-class Sharing:
-    """How sessions and stacks are reduced to what others may see, and other texts are masked."""
-
-    session: Callable[[str, Session], tuple[str, Session]]
-    """Returns the name and the session."""
-    stacks: Callable[[Folded], Folded]
-    text: Callable[[str], str]
-
-
-NOTHING_REDUCED = Sharing(lambda name, session: (name, session), lambda folded: folded, lambda text: text)
+Share = Callable[[str, Session], tuple[str, Session]]
+"""Reduces the name and the session to what others may see."""
 
 
 def write_site(
     results: Path,
     out: Path,
     questions: Mapping[str, str],
-    sharing: Sharing = NOTHING_REDUCED,
+    share: Share = lambda name, session: (name, session),
     *,
     is_public: bool = False,
 ) -> WrittenSite:
@@ -98,13 +87,13 @@ def write_site(
         try:
             session = load_session(results / name)
             _refuse_long(session)
-            shown, shared = sharing.session(name, session)
+            shown, shared = share(name, session)
             shown = _free_name(shown, folders)
             # The id of the host tells sessions of one host from others, and is not shown.
             with_host = replace(shared, environment={**shared.environment, "host_id": session.host_id})
             reduced = site_session(shown, f"{_SESSIONS}/{quote(os.fsencode(shown))}.html", with_host)
             links = session_links(reduced, questions, is_public=is_public)
-            page = render_page(results / name, shared, site=links, stored=session, shared_stacks=sharing.stacks)
+            page = render(shared, site=links)
         except RecoveryError as error:
             left_out.append(f"{name} is left out: {error.message.replace(f'{results / name}/', '')}")
             continue
@@ -117,12 +106,12 @@ def write_site(
     if not found:
         raise RecoveryError(f"no session in {results} can be read", left_out[0])
     ordered = leave_out_first_starts(sorted(found, key=lambda session: (session.started_at, session.name)))
-    site = Site(ordered, questions, {}, tuple(map(sharing.text, left_out)), is_public)
+    site = Site(ordered, questions, {}, _note(len(left_out)), is_public)
     quoted = {site.with_most_runs(page).name for page in site.asked}
 
     def charts_of(name: str) -> tuple[Part, ...]:
         folder = folders[name]
-        return main_charts(sharing.session(folder, load_session(results / folder))[1])
+        return main_charts(share(folder, load_session(results / folder))[1])
 
     site = replace(site, charts={name: charts_of(name) for name in quoted})
     pages, before = dict(site_pages(site)), _earlier_pages(out, questions)
@@ -135,8 +124,13 @@ def write_site(
     return WrittenSite(out / INDEX, len(found), tuple(left_out))
 
 
+def _note(left_out: int) -> tuple[str, ...]:
+    """Returns the line about sessions that cannot be read. Their names are not shown: the user may have given them."""
+    return (f"Sessions that cannot be read, and are left out: {left_out:,}.",) if left_out else ()
+
+
 def _free_name(name: str, taken: Container[str]) -> str:
-    """Returns the name, with a number where another session has it, such as two that are masked alike."""
+    """Returns the name, with a number where another session has it, such as two that were renamed."""
     short = os.fsdecode(os.fsencode(name)[:_MAX_NAME_BYTES])  # its page and the draft of it have longer names
     return next(one for one in numbered_names(short) if one not in taken)
 

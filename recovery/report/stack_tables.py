@@ -70,7 +70,7 @@ def _chain_table(run: Run) -> Table:
     if run.stacks.program == "perf":
         notes.append("perf samples running threads: the time in which the server waits for its storage is missing.")
     if run.stacks.file:
-        notes.append(f"All stacks: {run.stacks.file}; flame graph: {fmt.flame_graph_path(run.stacks.file)}.")
+        notes.append(f"All stacks: {run.stacks.file}, which speedscope.app draws.")
     samples = fmt.count_text(run.stacks.count or 0, "sample")
     return Table(
         title=f"Stacks of run {run.number}, {run.version} {run.variant}, {samples} by {run.stacks.program}",

@@ -143,7 +143,6 @@ class DatadirPool:
             before_start=starts.before_start,
             before_kill=options.before_kill if isinstance(options, OwnDataOptions) else (),
             first_queries=starts.first_queries,
-            foreign_statements=planned.schema.own is None and requested.has_foreign_statements,
             dropper=self.dropper,
             timed_settings=requested.timed_settings,
             labels=tuple(variant.label for variant in requested.all_variants),
@@ -230,7 +229,6 @@ class DatadirPool:
             keys=datadir.keys_for(planned.schema),
             follower=self.reporter.follow,
             table_files=planned.schema.files if planned.schema.own is None else planned.schema.own.table_files,
-            is_private=planned.schema.own is not None,
         )
         return Server(config, datadir.mysql)
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 
 import docker
-import requests
-from docker.errors import DockerException
 
 from recovery.builds import executable
 from recovery.builds.option_lists import listed_options
@@ -245,7 +243,7 @@ def _container_cache_dropper() -> CacheDropper | None:
 
     A user with access to an engine may drop the host's caches, wherever the servers run. Images of this tool come
     first, because they have a shell."""
-    with suppress(HostUnfitError, DockerException, requests.RequestException):
+    with suppress(HostUnfitError, *docker_engine.ENGINE_ERRORS):
         client = docker_engine.connect()
         images = sorted(client.images.list(), key=lambda image: docker_engine.PURPOSE not in image.labels)
         return DockerCacheDropper(client, str(images[0].id)) if images else None

@@ -8,7 +8,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 from recovery.analysis.statistics import MIN_RUNS, MIN_RUNS_FOR_PRECISION
 from recovery.builds.download import check_url
@@ -47,9 +46,8 @@ from recovery.report.fmt import count_text
 from recovery.session.engine import Engine, Say
 from recovery.session.plan import datadir_specs, restricted_questions
 from recovery.session.request import Request
-from recovery.workload.foreign_sql import check_access, check_reads_only
 from recovery.workload.inserts import insert_statements
-from recovery.workload.schema import checked_script_size, has_own_template, script_statements
+from recovery.workload.schema import checked_script_size
 
 # --- Options that are valid alone, but not in combination
 
@@ -94,8 +92,6 @@ def check_own_data(request: Request) -> None:
             raise UsageError(f"{own.path} has pages of {pages:,} bytes", f"leave {PAGE_SIZE} out")
     if any(variant.layout or variant.schemas for variant in request.servers.named_settings):
         raise UsageError("layout= and schemas= do not apply to DATADIR=", "leave them out of VARIANT=")
-    for name, statement in request.experiment_options.named_queries:
-        check_reads_only(name, statement)
 
 
 _REDO_SHAPES = REDO_FILE_OPTIONS | {REDO_CAPACITY, ENCRYPTED_REDO}
@@ -447,7 +443,6 @@ def check_tables(request: Request, versions: Sequence[Version]) -> None:
     """Checks the scripts of tables and inserts, and that no server is known not to support such tables."""
     insert_statements(request.sizes.schema, count=request.sizes.inserts, template=request.sizes.insert_template)
     checked_script_size(request.sizes.schema)
-    _check_foreign_statements(request, versions)
     for spec in datadir_specs(versions, request.all_variants):
         version, schema = spec.version, spec.schema(request.sizes.schema)
         checked_script_size(schema)
@@ -467,17 +462,6 @@ def check_tables(request: Request, versions: Sequence[Version]) -> None:
                 f"{version} has no plugin that reads the keys of encrypted tables from a file",
                 "use MySQL 5.7.11 to 8.3, or MariaDB, or leave layout=encrypted out",
             )
-
-
-def _check_foreign_statements(request: Request, versions: Sequence[Version]) -> None:
-    """Raises UsageError for the first statement of the user's files that rights cannot stop.
-
-    Statements of the schema's template are checked again as they are executed, since the file may have changed."""
-    for version in versions:
-        is_checked = has_own_template(request.sizes.schema) and not can(version, "directory_needs_right")
-        script = script_statements(request.sizes.schema) if is_checked else ()
-        for statement in chain(script, (statement for _, statement in request.experiment_options.named_queries)):
-            check_access(statement, version)
 
 
 VERSION_RULES: tuple[Callable[[Request, Sequence[Version]], None], ...] = (

@@ -21,7 +21,6 @@ from recovery.model import (
 from recovery.mysqld.options import every_start_settings, merge, timed_only_settings
 from recovery.mysqld.startup import DEFAULT_STALL_S
 from recovery.session.plan import build_variants
-from recovery.workload.schema import has_own_template
 
 
 @dataclass(frozen=True)
@@ -171,12 +170,6 @@ class Request:
         schema = self.sizes.schema
         common = NamedSettings("", self.servers.options, schema.layout, schema.databases)
         return build_variants(self.variant_specs, self.servers.named_settings, self.sizes.points, common=common)
-
-    @property
-    def has_foreign_statements(self) -> bool:
-        """Returns whether statements come from files of the user's, who may have them from somebody else."""
-        sizes = self.sizes
-        return bool(has_own_template(sizes.schema) or sizes.insert_template or self.experiment_options.named_queries)
 
     @property
     def lasting_settings(self) -> dict[str, str]:

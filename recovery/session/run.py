@@ -42,7 +42,6 @@ from recovery.linux.storage import DATA, WritableFolder, as_storage_error, stora
 from recovery.metrics import metric
 from recovery.model import Build, Cache, Measurement, Run, Session, Status, Trial, Verdict
 from recovery.mysqld.datadir import DataDirs, remove_leftover_copies
-from recovery.mysqld.known_lines import hide_names
 from recovery.mysqld.options import quoted_value
 from recovery.mysqld.table_files import kept_table_files
 from recovery.report.json_report import to_json
@@ -108,19 +107,6 @@ def _keep(file: Path, folder: Path, name: str) -> str:
     return name
 
 
-def ending_note(error: RecoveryError | OSError, *, is_own: bool) -> str:
-    """Returns the note of a session about the error that ended it. Over data of the user's own an error of the system
-    is stored without its file, whose name is that of a table."""
-    return (error.strerror or str(error)) if is_own and isinstance(error, OSError) else str(error)
-
-
-def _hide_names(bench: Bench) -> None:
-    """Hides the names of the user's schemas and tables in the logs of a trial."""
-    for log in bench.server.logdir.glob("*.err"):
-        text = log.read_text(encoding="utf-8", errors="replace")
-        log.write_text(hide_names(text, str(bench.server.build.mysqld)), encoding="utf-8")
-
-
 # --- The loop over the trials
 
 
@@ -161,7 +147,7 @@ class TrialLoop:
             status = Status.INTERRUPTED
             raise
         except (RecoveryError, OSError) as error:
-            note = ending_note(error, is_own=self.request.sizes.schema.own is not None)
+            note = str(error)
             raise
         finally:
             # A second Ctrl-C is deferred: without this write the session would look like one with a killed tool.
@@ -285,8 +271,6 @@ class TrialLoop:
             if clock_set_s is not None:
                 # Durations come from the monotonic clock; only this lag compares server timestamps with the wall clock.
                 run = replace(run, startup=replace(run.startup, ready_lag_s=None))
-            if bench.schema.own is not None:
-                _hide_names(bench)
             run = store_artifacts(self.store.folder, trial, run, outcome=outcome, logs=bench.server.logdir)
             if run.verdict is Verdict.FAILED and not bench.can_recover:
                 kept = self.pool.set_aside(datadir_spec(trial.version, trial.variant))

@@ -1,9 +1,9 @@
 """Makes the bundle of a stored session: a bug report that contains nothing private.
 
 The result is a text for the bug tracker of one product, a script that repeats the test, and a .tar.gz archive to
-attach. The session is reduced to the allow-list first, and all files of the archive are made from the reduced session.
-A raw log is added only if it is asked for, masked. No symbolic link of the session is followed, and the same session
-always gives the same archive."""
+attach. The session is reduced first (`reduction.py`), and all files of the archive are made from the reduced session,
+but the logs: they go in if nothing that the servers were given was left out, without folders of this host. No symbolic
+link of the session is followed, and the same session always gives the same archive."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ import re
 import shlex
 import stat
 import tarfile
-from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -37,15 +36,7 @@ from recovery.report.text import render_table
 from recovery.report.write import write_reports
 from recovery.sharing.bug_finding import find_difference, slowest_run
 from recovery.sharing.bug_report import LogLines, render_bug_report
-from recovery.sharing.masking import (
-    PLACEHOLDER,
-    Literal,
-    Masker,
-    distinct_literals,
-    host_literals,
-    session_literals,
-)
-from recovery.sharing.reduction import SESSION_KEYS, Reduced, listed_keys, milestones, reduce_session, reduce_stacks
+from recovery.sharing.reduction import NOT_SHARED, Reduced, reduce_name, reduce_session, reduce_stacks
 from recovery.sharing.scripts import REPRO_SCRIPT, options_file, repro_script, sql_scripts
 from recovery.sharing.stored_options import split_words
 from recovery.storage.format import json_bytes
@@ -228,14 +219,9 @@ def _command_for(command: str, versions: Sequence[str]) -> str:
 # --- Making a bundle: the session is reduced, then rendered
 
 TEXT_FILE = "bug.txt"
-_MASKED_FILE = "masked.txt"
 _LEFT_OUT_FILE = "left-out.txt"
-_MILESTONES_FOLDER = "milestones"
-"""Name of the folder with the lines of each error log that bound phases."""
-_INSIDE = "inside: tables, figures, phases, log lines about phases, versions, facts about host and settings by name"
-_MAX_LITERALS = 1_000
-"""Maximum number of different names and secrets in a session."""
-_PLAIN_NAME = re.compile(r"[\w.-]{1,120}", re.ASCII)
+_SERVER_OPTIONS = "server options"
+_INSIDE = "inside: tables, figures, phases, versions, facts about host and settings by name"
 
 
 @dataclass(frozen=True)
@@ -244,8 +230,6 @@ class BundledFile:
 
     name: str
     size_bytes: int
-    replaced: int
-    """Number of placeholders in the file."""
 
 
 @dataclass(frozen=True)
@@ -253,7 +237,7 @@ class Bundle:
     """A bug report made from a session."""
 
     name: str
-    """Name of the session, masked."""
+    """Name of the session."""
     text: bytes
     """The text to paste into a bug tracker."""
     script: bytes | None
@@ -266,11 +250,10 @@ class Bundle:
     """Lines that say what is inside and what was left out."""
 
 
-def make_bundle(folder: Path, product: str | None = None, *, with_logs: bool = False) -> Bundle:
+def make_bundle(folder: Path, product: str | None = None) -> Bundle:
     """Makes a bundle of the session stored in the folder, which is not changed.
 
-    Of a session with servers of several products the bundle has those of `product`. `with_logs` adds the whole error
-    logs, in which known private texts are masked."""
+    Of a session with servers of several products the bundle has those of `product`."""
     with cleanup.temp_folder() as made:
         raw, clean = made / "raw", made / "clean"
         raw.mkdir()
@@ -283,7 +266,7 @@ def make_bundle(folder: Path, product: str | None = None, *, with_logs: bool = F
             here, there = str(raw), str(folder)
             raise type(error)(error.message.replace(here, there), error.hint.replace(here, there)) from error
         texts = dict(read_texts(raw))
-        return _bundle_session(folder.name, session, product, texts=texts, clean=clean, with_logs=with_logs)
+        return _bundle_session(folder.name, session, product, texts=texts, clean=clean)
 
 
 def output_paths(bundle: Bundle, output: Path | None) -> tuple[Path, Path, Path]:
@@ -320,35 +303,27 @@ def write_bundle(bundle: Bundle, packed: Path, text: Path, script: Path) -> None
         ) from error
 
 
-def _releases(session: Session) -> Iterator[str]:
-    for version in session.versions:
-        with suppress(ValueError):  # a session of an unknown origin
-            yield parse_version(version).release
-
-
 def _bundle_session(
-    name: str, session: Session, product: str | None, *, texts: Mapping[str, str], clean: Path, with_logs: bool
+    name: str, session: Session, product: str | None, *, texts: Mapping[str, str], clean: Path
 ) -> Bundle:
-    masker = Masker(_private_literals(session), versions=frozenset(_releases(session)))
-    reduced = reduce_session(session, masker.text)
+    reduced = reduce_session(session)
     flavor = choose_product(reduced.session, product)
     kept = keep_versions(reduced.session, products(reduced.session)[flavor])
     numbers = {run.number for run in kept.runs}
     runs = [run for run in session.runs if run.number in numbers]
     logs = _files_of_runs({run.number: run.log for run in runs}, _LOGS_FOLDER, texts)
     stacks = _files_of_runs({run.number: run.stacks.file for run in runs}, STACKS_FOLDER, texts)
-    name = masker.name(name)
-    name = name if _PLAIN_NAME.fullmatch(name) else "session"
+    name = reduce_name(name, session)
     name = name if kept is reduced.session else f"{name}-{flavor}"
 
-    files = {f"{STACKS_FOLDER}/{number:03d}.folded": _reduced_stacks(text) for number, text in stacks.items()}
-    shown, other_lines = _milestone_files(logs)
-    files |= shown
-    if with_logs:
-        files |= _masked_logs(session, kept, texts, masker)
-    kept = replace(kept, runs=tuple(_with_files(run, session, files, masker) for run in kept.runs))
+    left_out = dict(reduced.left_out)
+    if not has_own_logs(reduced):
+        left_out["error logs"], logs = len(logs), {}
+    files = {_stacks_path(number): _reduced_stacks(text) for number, text in stacks.items()}
+    files |= {_log_path(number): without_folders(text, session).encode() for number, text in logs.items()}
+    kept = replace(kept, runs=tuple(_with_files(run, files) for run in kept.runs))
     files |= {path: text.encode() for path, text in sql_scripts(kept).items()}
-    files |= _render_reports(kept, clean, files)
+    files |= _render_reports(kept, clean)
     kept = load_session(clean)
     files |= {
         file: options_file(server, kept.servers[server]["options"]).encode()
@@ -361,7 +336,7 @@ def _bundle_session(
     if script is not None:
         files[REPRO_SCRIPT] = script.encode()
     run = slowest_run(kept, slow)
-    log_path = "" if run is None else _milestones_path(run.number)
+    log_path = "" if run is None else _log_path(run.number)
     files[TEXT_FILE] = render_bug_report(
         kept,
         flavor,
@@ -371,27 +346,17 @@ def _bundle_session(
         log=LogLines(log_path, files[log_path].decode()) if log_path in files else None,
         compared=None if slow is None else _other_product(reduced.session, kept, slow),
     ).encode()
-    left_out = {**reduced.left_out, **({} if with_logs else {"lines of error logs": other_lines})}
-    summary = tuple(_summary(reduced, left_out, logs=len(logs) if with_logs else 0))
+    summary = tuple(_summary(left_out, logs=len(logs)))
     files[_LEFT_OUT_FILE] = "".join(f"{line}\n" for line in summary).encode()
-    replaced = _count_placeholders(files, set(masker.placeholders.values()))
-    files[_MASKED_FILE] = _placeholder_list(replaced).encode()
     files = add_manifest(files)
-    listing = tuple(
-        BundledFile(path, len(content), replaced[path].total() if path in replaced else 0)
-        for path, content in sorted(files.items())
-    )
+    listing = tuple(BundledFile(path, len(content)) for path, content in sorted(files.items()))
     archive = build_archive(name, files, started_at=kept.started_at)
     return Bundle(name, files[TEXT_FILE], files.get(REPRO_SCRIPT), archive, listing, summary)
 
 
-def _summary(reduced: Reduced, left_out: Mapping[str, int], *, logs: int) -> Iterator[str]:
+def _summary(left_out: Mapping[str, int], *, logs: int) -> Iterator[str]:
     """Yields the lines that say what is inside and what was left out."""
-    yield _INSIDE
-    if logs:
-        yield f"error logs: {logs:,}, whole; known private texts in them are masked, others stay"
-    if reduced.names:
-        yield f"names that you gave: {', '.join(dict.fromkeys(reduced.names))}"
+    yield f"{_INSIDE}; {logs:,} error logs, without folders" if logs else _INSIDE
     counted = ", ".join(f"{kind} ({count:,})" for kind, count in left_out.items() if count)
     yield f"left out: {counted or 'nothing'}"
 
@@ -422,85 +387,65 @@ def _reduced_stacks(text: str) -> bytes:
     return folded_text(reduce_stacks(parse_folded(text))).encode()
 
 
-def _milestones_path(number: int) -> str:
-    return f"{_MILESTONES_FOLDER}/{number:03d}.txt"
+def _log_path(number: int) -> str:
+    return f"{_LOGS_FOLDER}/{number:03d}.err"
 
 
-def _milestone_files(logs: Mapping[int, str]) -> tuple[dict[str, bytes], int]:
-    """Returns a file with the lines about phases for each log, and the number of all other lines."""
-    files, others = {}, 0
-    for number, text in logs.items():
-        lines, left_out = milestones(text)
-        files[_milestones_path(number)] = "".join(f"{line}\n" for line in lines).encode()
-        others += left_out
-    return files, others
+def _stacks_path(number: int) -> str:
+    return f"{STACKS_FOLDER}/{number:03d}.folded"
 
 
-def _masked_logs(session: Session, kept: Session, texts: Mapping[str, str], masker: Masker) -> dict[str, bytes]:
-    """Returns the masked logs without those of runs that are not kept. Their names begin with the run's number."""
-    numbers = {f"{run.number:03d}" for run in session.runs} - {f"{run.number:03d}" for run in kept.runs}
-    return {
-        _masked_path(path, masker): masker.text(text).encode()
-        for path, text in texts.items()
-        if path.startswith(f"{_LOGS_FOLDER}/") and PurePath(path).name.partition("-")[0] not in numbers
-    }
-
-
-def _masked_path(path: str, masker: Masker) -> str:
-    """Returns the masked path of a log in the archive, which keeps only its name from the session."""
-    return f"{_LOGS_FOLDER}/{masker.name(PurePath(path).name)}"
-
-
-def _with_files(run: Run, session: Session, files: Container[str], masker: Masker) -> Run:
+def _with_files(run: Run, files: Container[str]) -> Run:
     """Returns a reduced run with the paths of its files that are in the archive."""
-    given = next((full.log for full in session.runs if full.number == run.number), None)
-    log, stacks = given and _masked_path(given, masker), f"{STACKS_FOLDER}/{run.number:03d}.folded"
+    log, stacks = _log_path(run.number), _stacks_path(run.number)
     samples = replace(run.stacks, file=stacks if stacks in files else None)
     return replace(run, log=log if log in files else None, stacks=samples)
+
+
+_SOURCES = frozenset({"mysqld", "archive", "image", "registry"})
+"""Settings that say where a server comes from. Its log has its path at most."""
+
+
+def has_own_logs(reduced: Reduced) -> bool:
+    """Returns whether a log can name only what this tool made: nothing that was given to the servers of the session,
+    such as data, a template, a query or an option, was left out."""
+    given = {name for name, value in reduced.session.settings.items() if value == NOT_SHARED}
+    return given <= _SOURCES and _SERVER_OPTIONS not in reduced.left_out
+
+
+_PATH = re.compile(r"https?://[^\s'\"]*|(?<![\w.])(?:~|[A-Za-z]:)?/[^\s'\",;()]+")
+_SERVER_FILE = re.compile(
+    r"mysqld(?:\.(?:sock|pid))?|mariadbd|ib[\w#]+|undo_\d+|[\w#]+\.(?:ibd|ibu|ibt|cc|h|pem)|lib[\w.+-]+\.so[.\d]*",
+    re.ASCII,
+)
+_VENDORS = re.compile(r"https?://(?:[\w-]+\.)*(?:mysql\.com|mariadb\.(?:org|com)|percona\.com|oracle\.com)(?:/|\Z)")
+
+
+def without_folders(log: str, session: Session) -> str:
+    """Returns a log in which paths are cut to the names of a server's own files."""
+    data = str(session.settings.get("data") or "")
+    return _PATH.sub(_bare_path, log.replace(data, "/") if len(data) > 1 else log)
+
+
+def _bare_path(found: re.Match[str]) -> str:
+    if found[0].startswith("http"):
+        return found[0] if _VENDORS.match(found[0]) else NOT_SHARED
+    path = found[0].rstrip(".:")
+    name = PurePath(path).name
+    return f"{name if _SERVER_FILE.fullmatch(name) else '(folder)'}{found[0][len(path) :]}"
 
 
 # --- The session
 
 
 def share_for_site(name: str, session: Session) -> tuple[str, Session]:
-    """Returns the name and the session as a bundle has them: with listed fields only, and masked."""
-    masker = Masker(_private_literals(session), versions=frozenset(_releases(session)))
-    reduced = reduce_session(session, masker.text).session
-    stacks = {run.number: f"{STACKS_FOLDER}/{run.number:03d}.folded" for run in session.runs if run.stacks.file}
-    runs = (replace(run, stacks=replace(run.stacks, file=stacks.get(run.number))) for run in reduced.runs)
-    return masker.name(name), replace(reduced, runs=tuple(runs))
+    """Returns the name and the session as a bundle has them."""
+    return reduce_name(name, session), reduce_session(session).session
 
 
-def mask_host(text: str) -> str:
-    """Returns a text without paths, and the names of this host and its users."""
-    return Masker(distinct_literals(host_literals(os.environ))).text(text)
-
-
-def _private_literals(session: Session) -> tuple[Literal, ...]:
-    """Returns the texts of this host and of the session that are masked. Raises RecoveryError if there are too many."""
-    kept = distinct_literals((*host_literals(os.environ), *session_literals(session)))
-    if len(kept) > _MAX_LITERALS:
-        raise RecoveryError(
-            f"the session names {len(kept):,} paths, users, hosts and secrets; {_MAX_LITERALS:,} can be masked",
-            "check its settings: so many are not normal",
-        )
-    return kept
-
-
-def shared_json(session: Session) -> bytes:
-    """Returns the content of report.json of a reduced session, with listed keys only."""
-    stored = json.loads(to_json(session))
-    shared = {name: value for name, value in stored.items() if name in SESSION_KEYS}
-    return json_bytes({**shared, "runs": [listed_keys(run) for run in stored["runs"]]})
-
-
-def _render_reports(session: Session, clean: Path, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Returns the reports in all formats, the charts and a JSON file for each run, all made from a reduced session."""
-    (clean / REPORT_FILE).write_bytes(shared_json(session))
-    (clean / STACKS_FOLDER).mkdir()
-    for path, content in files.items():
-        if path.startswith(f"{STACKS_FOLDER}/"):
-            (clean / path).write_bytes(content)
+def _render_reports(session: Session, clean: Path) -> dict[str, bytes]:
+    """Returns the reports in all formats and a JSON file for each run, all made from a reduced session."""
+    (clean / REPORT_FILE).write_bytes(to_json(session))
     paths = (clean / REPORT_FILE, *write_reports(clean, load_session(clean)))
     made = {str(path.relative_to(clean)): path.read_bytes() for path in paths}
     stored = json.loads(made[REPORT_FILE])
@@ -515,45 +460,3 @@ def _options_file_names(session: Session) -> dict[str, str]:
     if len(known) == 1:
         return {known[0]: "my.cnf"}
     return {name: re.sub(r"[^\w.+\[\]@-]", "_", f"my-{name}.cnf", flags=re.ASCII) for name in known}
-
-
-# --- Showing what was replaced
-
-_KIND_DESCRIPTIONS = {
-    "secret": "a password, a token, or an option that may hold one",
-    "data": "the folder of the data directories",
-    "path": "a file or folder of yours",
-    "home": "a home folder",
-    "user": "the name of a user",
-    "host": "the name of a host or a registry",
-    "address": "an IP address",
-    "mac": "the address of a network card",
-    "serial": "the serial number of a device",
-    "volume": "the id of a volume",
-    "id": "an id of this machine, or in a cloud",
-}
-
-
-def _count_placeholders(files: Mapping[str, bytes], given: Container[str]) -> dict[str, Counter[str]]:
-    """Returns how often each of the given placeholders occurs in each file."""
-    return {
-        path: Counter(filter(given.__contains__, re.findall(PLACEHOLDER, content.decode("utf-8", errors="replace"))))
-        for path, content in files.items()
-    }
-
-
-def _placeholder_list(replaced: Mapping[str, Counter[str]]) -> str:
-    """Returns a list of the placeholders with their meanings and counts, which contains no private text."""
-    lines = [
-        "What was masked in this archive: placeholder, how often, and in which files.",
-        "The same text has the same placeholder everywhere. The originals are in no file here.",
-        "",
-    ]
-    total = sum(replaced.values(), Counter[str]())
-    for placeholder, times in sorted(total.items()):
-        kind = placeholder.strip("[]").partition("-")[0]
-        lines.append(f"{placeholder}  {_KIND_DESCRIPTIONS[kind]}, {times} times")
-        lines += [
-            f"    {counts[placeholder]} in {path}" for path, counts in sorted(replaced.items()) if counts[placeholder]
-        ]
-    return "\n".join([*lines, *([] if total else ["nothing"])]) + "\n"

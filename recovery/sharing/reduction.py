@@ -1,33 +1,382 @@
-"""Reduces a session to what a bundle shares of it: listed fields, with numbers and with texts of the allow-list.
+"""Decides what of a stored session is shared, by one rule on its JSON.
 
-A field that is not listed here has its default in the reduced session, so a new field is left out. Names that the user
-gave to variants, builds and axes stay, masked: tables and comparisons need them. All functions are pure."""
+Numbers and flags pass, and texts that are a number, a time, a version or a hash. Any other text passes if its key is
+one that this tool, the kernel or a server writes, and if it looks as they write it. All else is left out and counted.
+Names that the user gave, to variants and builds, become `name-1`, `name-2`: tables compare them. All functions are
+pure."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields
-from functools import partial
-from itertools import pairwise
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise, takewhile
+from typing import Any
 
+from recovery.analysis.history import SETTING_ROLES
 from recovery.analysis.stacks import Folded
 from recovery.errors import RecoveryError
 from recovery.experiments import EXPERIMENTS, find_experiment
-from recovery.logs.error_log import classify, milestone_of
-from recovery.model import Flavor, NamedSettings, Run, Session, Status, Verdict, parse_version
-from recovery.mysqld.known_lines import HIDDEN, hide_names
-from recovery.sharing import allow_list
-from recovery.sharing.allow_list import NOT_SHARED, Rule
+from recovery.metrics import METRICS
+from recovery.model import (
+    Cache,
+    ExtraRun,
+    Flavor,
+    Layout,
+    NamedSettings,
+    Session,
+    Status,
+    Verdict,
+    parse_version,
+)
+from recovery.phase_table import ORDER
 from recovery.sharing.stored_options import is_init_option, named_settings, split_options, split_words
+from recovery.storage.format import session_fields, session_from_fields
 
-Keep = Callable[[Any], Any]
-"""Returns what is shared of a field's value."""
-Fields = Mapping[str, Keep]
-"""What is shared of each listed field of a dataclass."""
-_Noun = TypeVar("_Noun")
+NOT_SHARED = "(not shared)"
+"""In place of a text that is left out, where a reader has to know that there was one."""
+
+Rule = Callable[[str], str | None]
+"""Returns what is shared of a text; None to leave it out."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def form(pattern: str) -> Rule:
+    compiled = re.compile(pattern, re.ASCII)
+    return lambda text: text if compiled.fullmatch(text) else None
+
+
+def _each(rule: Rule, separator: str) -> Rule:
+    """Returns the rule for a list: its parts that follow `rule` are shared."""
+    return lambda text: separator.join(filter(None, map(rule, text.split(separator)))) or None
+
+
+# --- What passes whatever its key is
+
+_VERSION = r"\d{1,4}\.\d{1,4}(?:\.\d{1,5}(?:\.\d)?)?(?:\.?(?:dev|rc|a|b|post)\d+)?"
+_PLAIN = re.compile(
+    r"[+-]?\d{1,25}(?:\.\d{1,20})?(?:e[+-]?\d{1,3})?[kKmMgGtT]?%?"
+    r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)?"
+    rf"|(?:sha256:)?[0-9a-f]{{12,64}}|{_VERSION}",
+    re.ASCII,
+)
+"""A number, a size, a time, a hash or a version."""
+
+
+def is_plain(text: str) -> bool:
+    return _PLAIN.fullmatch(text) is not None
+
+
+# --- What this tool writes: its own words
+
+_MORE_WORDS = """
+    1m a aarch64 abs acknowledged added after again ahead algorithm all alternate although always amazon an and
+    answer architecture are argument as ascii asked at auto available b back base baseline batch be because become
+    before behind beside bfq bhyve big binary binlog blkio block blocks bring btrfs buffer build built by bytes
+    cache ceph cgroup cgroupfs cgroups changed check checkpoint choice chosen cifs clean client clients cls code
+    cold combined come commit committed compare compressed compression conservative container controllers copy
+    could count cpu cpuacct cpufreq cpus cpuset crash crashes damage damon data database deadline default
+    definition definitions delete device devices did died dies direct directories directory discovery disk docker
+    does doing doublewrite down driver drop dump dumps each earlier ec2 else ended engine error eu event events
+    every exit ext2 ext3 ext4 f2fs fadvise fails fanotify fast faster fcfs file files filesystem filtered final
+    fingerprint finished first fixed flipped flush for force foreign found free freezer from fs full function
+    functions fuse gdb general gib given gone google governor group groups grown h had has here host hot how
+    hugetlb hwm i686 ib ibd ibdata idle if implemented in index innodb inode inodes inotify insert inserts
+    instances instead interval intervals into invalid io iops is isolation it its itself just kb kept kernel keys
+    killed kubernetes kvm kyber large larger last latch later latin latin1 left less level limit limited limits
+    load local lock locks log logfiles long loss lost lsn lts lustre lwm lxc machine madvise main make many
+    mariadb mariadb-dump mariadbd marks match max mean means measured memory mib microsoft min misc missing model
+    moments more most mount mq ms much mutex mysql mysqld mysqldump name narrow needs net never new newest nfs no
+    nokey non none noop normally not nothing nspawn number numbers o of off old oltp on ondemand one ones only
+    open openvz operation or oracle original os other others out over overlay overlay2 overlayfs page pageout
+    pages parallels parse part partly parts pass past patched pct peak pending percona perf performance permitted
+    pids ping plain plugins podman point poll polls pool power powersave powervm ppc64le prepared present prio
+    probe product program progressed published purge python q qemu queries query question quota random rdma reach
+    reached read reads ready recover recovery redo repeatable reporting reports riscv64 rollback root rotational
+    row rows run runs s s390x same sbtest scan scanned schedule scheduler schedutil schema schemas second seconds
+    select sequence serial serializable server servers session sessions settings sha256 shared show shows shut
+    shutdown signal size skip slow small something source speaks spin spinning stable stack stacks start started
+    starting starts statement statements status stays stock storage sum swappiness sync sysbench system systemd
+    table tables tablespace tablespaces task temporary than that the them then there these this thp thread threads
+    times tmpfs to told too took tool torn transaction transactions truncated trx two type uncommitted under undo
+    uniform unlimited until untouched up update used user users userspace utf8 utf8mb3 utf8mb4 validate validation
+    vats vendor verbosity version versions vfs virtiofs virtual virtualisation vmware wait waits warm was watches
+    were what when whereas which wider with within without workload works would writable write writes written
+    wrote wsl x86 xa xen xfs yes zfs zram zvm
+"""
+_NAMES_OF_TOOL = (
+    *METRICS, *ORDER, *SETTING_ROLES, *EXPERIMENTS, *Flavor, *Layout, *Cache, *Verdict, *Status, *ExtraRun,
+)  # fmt: skip
+_TOKENS = re.compile(r"[^\W_]+", re.ASCII)
+_WORDS = frozenset(_TOKENS.findall(" ".join((_MORE_WORDS, *_NAMES_OF_TOOL)).lower()))
+_NUMBERED = re.compile(r"[a-z]?\d{1,20}[kmgt]?", re.ASCII)
+_SIGNS = re.compile(r"[\w .,:;=+%'()\[\]-]{1,200}", re.ASCII)
+_ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d\d", re.ASCII)
+
+
+def own_words(text: str) -> str | None:
+    """Returns a text of words that this tool uses, and of numbers."""
+    if _SIGNS.fullmatch(text) is None or _ADDRESS.search(text):
+        return None
+    known = all(word in _WORDS or _NUMBERED.fullmatch(word) for word in _TOKENS.findall(text.lower()))
+    return text if known else None
+
+
+def _plain_or_own_words(text: str) -> str | None:
+    return text if is_plain(text) else own_words(text)
+
+
+def _nothing(_: str) -> None:
+    return None
+
+
+def _reason(text: str) -> str | None:
+    """Returns the beginning of a sentence of own words: behind a colon or a semicolon this tool quotes others."""
+    parts = re.split(r"(: |; )", text)
+    return "".join(takewhile(lambda part: "[" not in part and own_words(part), parts)).rstrip(":; ") or None
+
+
+_SECRET = re.compile(
+    r".*(?:passw(?:or)?d|passphrase|secret|token|api_?key|access_?key|private_?key|credential|authorization|pwd).*"
+    r"|(?:loose_)?(?:init_(?:connect|file|slave|replica)|report_\w+|\w*keyring\w*)"
+    r"|.*(?:uuid|serial|account|hostname|volume)|(?!server_id).*_id",
+    re.ASCII,
+)
+"""Names of options and facts that hold secrets, or tell one machine from others."""
+
+
+def _known_key(name: str) -> bool:
+    return own_words(name) is not None and not _is_private(name)
+
+
+def _is_private(name: str) -> bool:
+    return _SECRET.fullmatch(name.lstrip("-@").replace("-", "_").lower()) is not None
+
+
+# --- What servers write
+
+_SIZE = r"[+-]?\d{1,25}(?:\.\d{1,20})?(?:[kKmMgGtTpPeE])?"
+_CHARACTER_SET = r"(?:latin1|ascii|binary|utf8|utf8mb3|utf8mb4)(?:_[a-z0-9]{1,10}){0,5}"
+_VALUE = re.compile(
+    rf"{_SIZE}(?:,{_SIZE})*|{_CHARACTER_SET}|[a-z]{{2}}_[A-Z]{{2}}|RUNDIR(?:/mysqld\.(?:sock|pid))?"
+    r"|ib(?:data|tmp)\d:\d{1,9}[kKmMgG]?(?::autoextend(?::max:\d{1,9}[kKmMgG]?)?)?|",
+    re.ASCII,
+)
+_VALUE_WORDS = _words(
+    """
+    on off yes no true false null none default auto auto_only all system o_direct o_direct_no_fsync o_dsync fsync
+    fdatasync nosync littlesync crc32 strict_crc32 innodb strict_innodb full_crc32 strict_full_crc32 detect_only
+    detect_and_recover inserts deletes changes purges aborting fcfs vats log_lsn_checkpoint_age latch
+    repeatable-read read-committed read-uncommitted serializable row statement mixed full minimal noblob
+    one-thread-per-connection pool-of-threads no-threads antelope barracuda dynamic compact compressed redundant
+    zlib lz4 zstd latest binlog wait/synch/%/innodb/%=on nulls_equal nulls_unequal nulls_ignored writesonly tcp utc
+    file table partitioned backup force
+    """
+)
+"""Words among the values of server options, in lower case."""
+_OPTION_NAME = re.compile(r"(?:loose_)?[a-z][a-z0-9_]{1,63}", re.ASCII)
+_FLAG_NAME = re.compile(r"(?:loose_)?(?:skip|disable|enable|innodb)_[a-z0-9_]{1,60}", re.ASCII)
+"""An option without a value. Other words may belong to the value before them."""
+
+
+def server_option(name: str, value: str) -> bool:
+    """Returns whether an option of a server is shared: its name is not one of a secret, and its value names no file, no
+    host and nothing else that the user chose."""
+    bare = name.replace("-", "_")
+    if _OPTION_NAME.fullmatch(bare) is None or _is_private(bare):
+        return False
+    return _VALUE.fullmatch(value) is not None or value.lower() in _VALUE_WORDS
+
+
+def option_text(option: str) -> str | None:
+    """Returns an option of the form `name=value`, or of a flag, if it is shared."""
+    name, equals, value = option.partition("=")
+    if not equals:
+        return option if _FLAG_NAME.fullmatch(name.replace("-", "_")) else None
+    return option if server_option(name, value) else None
+
+
+_PACKAGE = r"(?:mysql|mariadb|percona)[a-z0-9.-]{1,30} (?:\d:)?[\d.]{1,20}[\w.+-]{0,40}"
+_SITES = r"(?:(?:downloads|dev|cdn|archive)\.(?:mysql|mariadb|percona)\.(?:com|org)|archive\.mariadb\.org)"
+_PUBLIC_SOURCE = form(
+    r"catalog \((?:\d[\w.-]{1,40}|(?:maven|npm) [\w.:@-]{1,100})\)"
+    rf"|built from Debian [a-z]{{3,12}} by debootstrap: {_PACKAGE}(?:, {_PACKAGE})*"
+    rf"|debian [a-z]{{3,12}} \({_PACKAGE}(?:, {_PACKAGE})*; debootstrap\)"
+    rf"|archive https?://{_SITES}/[\w./+-]{{1,200}}"
+)
+
+
+def _source(text: str) -> str | None:
+    """Returns where a server comes from, or only the kind of this place if it is not a public one."""
+    kind = text.partition(" ")[0]
+    kinds = {"own", "archive", "image", "built", "catalog", "debian", "path"}
+    return _PUBLIC_SOURCE(text) or (kind if kind in kinds else None)
+
+
+_FUNCTION = form(r"\[\?\]|\[(?:mysqld|mariadbd|libc|lib[a-z0-9_+-]{1,30})(?:\.so[.\d]*|-[\d.]+\.so)?\]"
+                 r"|[A-Za-z_~][\w:~<>,&*() \[\]=+-]{0,300}")  # fmt: skip
+
+
+def function_name(name: str) -> str:
+    """Returns the name of a function of a server or a library, or a mark in its place if it has a path in it."""
+    return _FUNCTION(name) or "[?]"
+
+
+_LOG_PREFIX = re.compile(
+    r"(?:\d{4}-\d\d-\d\d[T ] ?[\d:.]{7,15}(?:Z|[+-]\d\d:\d\d)? +|\d{6} {1,2}[\d:]{7,8} +)?(?:\d{1,20} )?"
+    r"(?:\[(?:Note|Warning|ERROR|System)\] )?(?:\[MY-\d{6}\] )?(?:\[InnoDB\] |InnoDB: )?",
+    re.ASCII,
+)
+
+
+def _crash_proof(line: str) -> str | None:
+    """Returns a line of a server's log about a crash recovery, if it has no other text."""
+    prefix = _LOG_PREFIX.match(line)
+    return line if own_words(line[prefix.end() if prefix else 0 :].rstrip("!")) else None
+
+
+_CLIENT_VERSION = form(
+    r"sysbench [\d.]{1,12}(?:-[0-9a-f]{1,10})?"
+    r"|(?:mysqldump|mariadb-dump) +Ver [\d.]{1,12} +(?:Distrib )?[\d.]{1,12}(?:-MariaDB)?"
+    r"(?:, for [\w -]{1,40}\([\w-]{1,20}\))?"
+)
+_CLIENT_WORD = re.compile(r"--?[a-z][a-z0-9_-]{1,40}(?:=(?:[\d.]{1,20}|on|off|mysql|root|uniform|pareto|special))?")
+_CLIENTS = frozenset({"load", "polls", "dump", "sysbench", "mysqldump", "mariadb-dump"})
+
+
+def _client(text: str) -> str | None:
+    """Returns the version of a client, or its program and its options with plain values."""
+    if _CLIENT_VERSION(text):
+        return text
+    program, *arguments = text.split() or [""]
+    name = program.rpartition("/")[2]
+    known = [word for word in arguments if _CLIENT_WORD.fullmatch(word) or re.fullmatch(r"oltp_[a-z_]{1,30}", word)]
+    return " ".join((name, *known)) if name in _CLIENTS else None
+
+
+# --- What the kernel writes
+
+_DEVICE = form(
+    r"(?:/dev/)?(?:[hsv]d[a-z]{1,2}\d{0,3}|xvd[a-z]{1,2}\d{0,3}|nvme\d+n\d+(?:p\d+)?|mmcblk\d+(?:p\d+)?|md\d+(?:p\d+)?"
+    r"|dm-\d+|loop\d+|zram\d+|pmem\d+|nbd\d+|rbd\d+|overlay|tmpfs)"
+)
+_HARDWARE = form(r"(?:[\w ().,+/-]| @ ){1,100}")
+_MOUNT_OPTION = form(
+    r"(?:rw|ro|(?:no|rel|lazy|strict)?atime|nodiratime|nosuid|nodev|noexec|sync|async|(?:no)?discard|(?:no)?barrier"
+    r"|resv_strict|inode64|attr2|noquota|largeio|swalloc|nobh|dax|delalloc|space_cache|ssd|data=[a-z]{2,10}"
+    r"|errors=[a-z-]{2,12}|compress(?:-force)?=(?:zstd|lzo|zlib)(?::\d+)?|[a-z_]{1,20}=\d{1,20})"
+)
+
+
+def _engine(text: str) -> str | None:
+    """Returns the name and the version of the container engine, without its address."""
+    found = re.match(r"(?:Docker|Podman) [\d.]{1,20}", text, re.ASCII)
+    return found[0] if found else None
+
+
+# --- The rule for the text under each key
+
+TEXTS: Mapping[str, Rule] = {
+    # the kernel and the engine
+    **dict.fromkeys(
+        (f"environment.{name}" for name in ("cpu_model", "device_model", "machine_product", "machine_vendor", "os")),
+        _HARDWARE,
+    ),
+    **dict.fromkeys(
+        (f"environment.{name}" for name in ("device", "program_device", "temporary_device", "tool_device")), _DEVICE
+    ),
+    "environment.ec2_instance_type": form(r"[a-z][a-z0-9-]{1,15}\.[a-z0-9-]{1,20}"),
+    "environment.engine": _engine,
+    "environment.kernel": form(r"\d+\.\d+[\w.+~-]{0,60}"),
+    "environment.mount_options": _each(_MOUNT_OPTION, ","),
+    # servers
+    "servers.*.program_device": _DEVICE,
+    "servers.*.source": _source,
+    "servers.*.@version": form(
+        r"\d{1,3}\.\d{1,3}\.\d{1,4}(?:\.\d)?"
+        r"(?:-(?:\d+(?:\.\d+)*|MariaDB|log|debug|commercial|enterprise|\d[\w.+]*deb\d+u\d+)){0,5}(?: from Debian)?"
+    ),
+    "runs.stacks.program": form("eu-stack|perf|gdb"),
+    "servers.*.sha256": form("[0-9a-f]{64}"),
+    "servers.*.@version_comment": form(
+        r"MySQL (?:Community|Enterprise) Server(?: - (?:GPL|Commercial)| \(GPL\)| \(Commercial\))?(?: - Debug)?"
+        r"|MariaDB Server|mariadb\.org binary distribution|Source distribution|\(Debian\)|Debian \d\d|\(Ubuntu\)"
+        r"|Percona Server \(GPL\)(?:, Release [\d.]+)?(?:, Revision [0-9a-f]{1,12})?(?: - debug)?"
+        r"|-- Please help get to 10k stars at https://github\.com/MariaDB/Server"
+    ),
+    "runs.startup.crash_proof": _crash_proof,
+    "runs.stacks.chains.frames": function_name,
+    "runs.stacks.hottest.function": function_name,
+    "runs.load.clients.*": _client,
+    "runs.load.waits.name": form(
+        r"(?:combined |sum )?(?:(?:rw)?lock: |mutex: )?[a-z0-9_]{1,30}\.(?:cc|h|ic|c):\d{1,6}"
+        r"|wait/(?:synch|io|lock)/[a-z]{1,20}(?:/[\w:]{1,60}){1,3}|[A-Z][A-Z0-9_]{1,40}|row locks|table locks"
+    ),
+    "runs.reason": _reason,
+    "runs.broken_promises": _reason,
+    "runs.observations.*": _reason,
+    "runs.previous_exit": form(r"(?:signal|exit) \d{1,3}|SIG[A-Z]{2,5}"),
+    # this tool
+    "earlier.session": form(rf"\d{{8}}T\d{{6}}Z-(?:{'|'.join(EXPERIMENTS)})(?:-\d{{1,3}})?"),
+}
+"""Those that are no plain text and no words of this tool."""
+_OWN_KEYS = _words(
+    """
+    notes status metric variants.metric runs.flavor runs.verdict runs.extra runs.cold.means runs.opened_files.traced_by
+    runs.startup.phases.name runs.startup.background_phases.name runs.stacks.program runs.stacks.chains.phase
+    runs.stacks.chains.thread runs.load.waits.source started_at runs.started_at earlier.started_at tool_version
+    """
+)
+"""Keys of texts of this tool's own words, beside the facts about the host and the settings."""
+_NAMES = _words(
+    """
+    variants.name variants.values.* runs.variant floors.variants earlier.variant axes.name axes.values axes.base
+    """
+)
+"""Keys of names that the user may have given."""
+_VERSIONS = frozenset({"versions", "runs.version", "floors.version", "earlier.version"})
+_ANY_KEY = _words("servers variants.values runs.metrics runs.timeline.columns runs.load.clients runs.observations")
+"""Objects whose keys are no names of this tool's, or all of one kind."""
+_FACTS = ("environment", "settings", "servers.*")
+"""Objects with keys that this tool gives."""
+_SET_APART = frozenset({"experiment", "question", "title", "command"})
+"""Keys of the session itself that are made anew."""
+_METRIC = form(rf"{'|'.join(METRICS)}|[a-z][a-z0-9_]{{1,60}}_(?:s|ms|bytes|per_s|per_query|per_commit)")
+_OTHER_KEYS: Mapping[str, Callable[[str], Any]] = {
+    "runs.metrics": _METRIC, "runs.timeline.columns": _METRIC, "runs.load.clients": _CLIENTS.__contains__,
+    "runs.observations": own_words, "servers.*": lambda name: name.startswith("@") or _known_key(name),
+}  # fmt: skip
+"""The rules for keys of other objects."""
+_OF_USER = _words(
+    "first_queries insert_template datadir before_start before_kill queries mysqld image registry archive"
+)
+"""Settings that are the user's own files, commands and places, if they are not `default`."""
+_BY_TOOL = "default"
+_PRIVATE_SETTINGS = frozenset({"note", "data"})
+"""Settings that say nothing about what was measured. Of others it is shared that there was one."""
+_SERIES = re.compile(
+    r"(?:(?:mysql|mariadb|percona|debian)[-:])?(?:\d{1,3}(?:\.\d{1,4}){0,2}|lts|innovation|latest|mysql|mariadb(?:-\d+)?)"
+)
+_PATHS = frozenset({"runs.log", "runs.stacks.file", "runs.load.raw"})
+"""Names of files, which a bundle sets itself."""
+_OTHERWISE = {
+    "started_at": "", "runs.started_at": None, "earlier.started_at": "", "tool_version": "",
+    "status": Status.ABORTED.value, "metric": "unlisted", "runs.flavor": Flavor.MYSQL.value,
+    "runs.startup.phases.name": "query", "runs.startup.background_phases.name": "query",
+    "runs.stacks.chains.phase": "load", "runs.stacks.chains.thread": "other threads",
+}  # fmt: skip
+"""What stands in place of a text that is left out, if it is not NOT_SHARED."""
+_KINDS = {
+    "notes": "notes", "settings": "settings", "environment": "facts about the host", "servers": "facts about servers",
+    "earlier": "names of sessions",
+}  # fmt: skip
+_TITLE_AS_IS = "Recovery of a data directory as it is"
+_MAX_PROGRAM_WORDS = 4
+"""Words of a command before its options, as in `python -m recovery scale`."""
 
 
 @dataclass(frozen=True)
@@ -37,561 +386,227 @@ class Reduced:
     session: Session
     left_out: dict[str, int]
     """How many things were left out, by their kind in plural: `settings`, `notes`."""
-    names: tuple[str, ...]
-    """The names that the user gave, as they are shared."""
 
 
-def reduce_session(session: Session, mask: Callable[[str], str] = str) -> Reduced:
-    """Returns the session with listed fields only. `mask` masks the names that the user gave."""
-    reduction = _Reduction(mask)
-    reduced = reduction.session(session)
-    left_out = {kind: len(found) for kind, found in reduction.left_out.items() if found}
-    return Reduced(reduced, left_out, tuple(reduction.own_names(session)))
+def reduce_session(session: Session) -> Reduced:
+    """Returns what is shared of a session."""
+    reduction = _Reduction(session)
+    reduced = session_from_fields(reduction.session())
+    return Reduced(reduced, {kind: len(found) for kind, found in sorted(reduction.left_out.items())})
 
 
-_PLAIN_NAME = re.compile(r"[\w.+\[-][\w .,:=+%\[\]-]{0,120}", re.ASCII)
-
-
-class _Names:
-    """Masks names, such that different names stay different and equal ones equal."""
-
-    def __init__(self, mask: Callable[[str], str]) -> None:
-        self._mask = mask
-        self._given: dict[str, str] = {}
-
-    def __call__(self, name: str) -> str:
-        if name not in self._given:
-            masked = self._mask(name)
-            if not _PLAIN_NAME.fullmatch(masked):
-                masked = "name"
-            taken, number, free = set(self._given.values()), 2, masked
-            while free in taken:
-                free, number = f"{masked}-{number}", number + 1
-            self._given[name] = free
-        return self._given[name]
-
-
-def _number(value: Any) -> Any:
-    """Returns a number or a flag. A verdict is a word of the model."""
-    return value if isinstance(value, int | float) else None
-
-
-def _text(rule: Rule, value: Any) -> str | None:
-    return rule(value) if isinstance(value, str) else None
-
-
-def _blank(value: Any) -> Any:
-    """Returns an empty value in place of a required one that is not listed."""
-    return type(value)() if isinstance(value, str | int | float | tuple | list | dict) else None
-
-
-def keep_fields(listed: Fields, noun: _Noun) -> _Noun:
-    """Returns a dataclass with its listed fields. All others have their default, or are empty."""
-    kept = {}
-    for slot in fields(noun):  # type: ignore[arg-type]
-        value = getattr(noun, slot.name)
-        if slot.name in listed:
-            kept[slot.name] = listed[slot.name](value)
-        elif slot.default is MISSING and slot.default_factory is MISSING:
-            kept[slot.name] = _blank(value)
-    return type(noun)(**kept)
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Keeps the listed fields of a part of a run, which is a dataclass, or None."""
-
-    listed: Fields
-
-    def __call__(self, noun: _Noun) -> _Noun | None:
-        return None if noun is None else keep_fields(self.listed, noun)
-
-
-def _parts(listed: Fields) -> Keep:
-    return lambda nouns: tuple(keep_fields(listed, noun) for noun in nouns)
-
-
-def _numbers(names: str) -> dict[str, Keep]:
-    return dict.fromkeys(names.split(), _number)
-
-
-def _columns(columns: Mapping[str, tuple[float | None, ...]]) -> dict[str, tuple[float | None, ...]]:
-    return {name: tuple(map(_number, values)) for name, values in columns.items() if allow_list.metric_name(name)}
-
-
-_TIMELINE = _Part({"at_s": lambda times: tuple(map(_number, times)), "columns": _columns})
-_ACTIVITY = _Part(
-    _numbers("seconds others_cpu_s tool_cpu_s steal_s throttled_s others_read_bytes others_written_bytes")
-)
-_CONTENTS = _Part(_numbers("tables_found tables_expected rows_found rows_expected rows_lost"))
-_WARM = _Part(_numbers("warmups resident_share resident_share_after"))
-_OPENED_NUMBERS = """
-    tablespaces_opened tablespace_opens tablespaces_modified opened_unmodified tablespaces_read read_unmodified
-    resident_after_bytes
-"""
-_STARTUP_NUMBERS = "ready_lag_s start_error_s engine_overhead_s log_held_s log_errors scan_threads"
-
-
-@dataclass
-class _Reduction:
-    mask: Callable[[str], str]
-    left_out: dict[str, set[object]] = field(default_factory=dict)
-    """What was left out, by kind: each thing once."""
-
-    def __post_init__(self) -> None:
-        self.name = _Names(self.mask)
-        self.query = _Names(lambda _: "query")
-        self.variants: frozenset[str] = frozenset()
-        self.template: str | None = None
-        """The template of the experiment, which belongs to this tool."""
-
-    def _leave_out(self, kind: str, what: object) -> None:
-        self.left_out.setdefault(kind, set()).add(what)
-
-    def own_names(self, session: Session) -> Iterator[str]:
-        """Yields the names that the user gave: of builds and of variants."""
-        for version in map(self.version, session.versions):
-            if build := version.partition("+")[2]:
-                yield build
-        try:
-            yield from (self.name(named.label) for named in named_settings(session.settings.get("variants")))
-        except RecoveryError:
-            return
-
-    # --- The session
-
-    def session(self, session: Session) -> Session:
-        try:
-            experiment = find_experiment(session.experiment)
-        except RecoveryError:
-            experiment = None
-        self.variants = frozenset(session.variant_names)
-        self.template = None if experiment is None else experiment.template
-        title = Session.title if experiment is None else experiment.title
-        texts = {
-            "experiment": "unknown" if experiment is None else experiment.name,
-            "question": "" if experiment is None else experiment.question,
-            "title": session.title if session.title == _TITLE_AS_IS else title,
-        }
-        fixed = {name: partial(_fixed, text) for name, text in texts.items()}
-        return keep_fields({**fixed, **self.session_fields()}, session)
-
-    def session_fields(self) -> Fields:
-        names = self._names
-        return {
-            "command": self._command,
-            "started_at": lambda time: allow_list.TIME(time) or "",
-            "environment": self._environment,
-            "settings": self._settings,
-            "versions": lambda versions: tuple(map(self.version, versions)),
-            "variants": _parts({"name": self.name, "values": self._values, "metric": self._optional_metric}),
-            "planned_runs": _number,
-            "servers": self._servers,
-            "notes": self._notes,
-            "runs": lambda runs: tuple(map(self._run, runs)),
-            "floors": _parts(
-                {
-                    **_numbers("files one_thread_s many_threads_s threads open_s times"),
-                    "version": self.version,
-                    "variants": names,
-                }
-            ),
-            "tool_version": lambda version: allow_list.TOOL_VERSION(version) or "",
-            "status": lambda status: status if status in tuple(Status) else Status.ABORTED.value,
-            "metric": self._metric,
-            "axes": _parts({"name": self.name, "values": names, "base": self._optional_name}),
-            "earlier": _parts(
-                {
-                    **_numbers("count mean"),
-                    "session": self._session_name,
-                    "started_at": lambda time: allow_list.TIME(time) or "",
-                    "version": self.version,
-                    "variant": self.name,
-                }
-            ),
-        }
-
-    def version(self, text: str) -> str:
-        """Returns a version with the masked name of its build, and without a suffix of the server's own."""
-        try:
-            version = parse_version(text)
-        except ValueError:
-            return self.name(text)
-        return f"{version.full_release}+{self.name(version.build)}" if version.build else version.full_release
-
-    def _names(self, texts: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(map(self.name, texts))
-
-    def _optional_name(self, text: str | None) -> str | None:
-        return None if text is None else self.name(text)
-
-    def _values(self, values: dict[str, str]) -> dict[str, str]:
-        return {self.name(axis): self.name(value) for axis, value in values.items()}
-
-    def _session_name(self, name: str) -> str:
-        """Returns the name of a session as the tool gives it; the user may have renamed its folder."""
-        if _SESSION_NAME.fullmatch(name):
-            return name
-        self._leave_out("names of sessions", name)
-        return NOT_SHARED
-
-    def _optional_metric(self, name: str | None) -> str | None:
-        return None if name is None else self._metric(name)
-
-    def _metric(self, name: str) -> str:
-        return allow_list.metric_name(name) or _UNLISTED_METRIC
-
-    def _notes(self, notes: tuple[str, ...]) -> tuple[str, ...]:
-        shared = tuple(note for note in notes if allow_list.note(note))
-        for note in set(notes) - set(shared):
-            self._leave_out("notes", note)
-        return shared
-
-    def _environment(self, facts: Mapping[str, Any]) -> dict[str, Any]:
-        shared = {}
-        for name, value in facts.items():
-            kept = _number(value) if name in allow_list.HOST_NUMBERS else None
-            if (rule := allow_list.HOST_TEXTS.get(name)) is not None and isinstance(value, str):
-                kept = self.mask(rule(value) or "") or None
-            if kept is not None:
-                shared[name] = kept
-            elif value not in (None, ""):
-                self._leave_out("facts about the host", name)
-        return shared
-
-    def _servers(self, servers: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
-        return {self._server_name(name): self._server(facts) for name, facts in servers.items()}
-
-    def _server_name(self, text: str) -> str:
-        version, blank, variant = text.partition(" ")
-        return f"{self.version(version)}{blank}{self.name(variant) if variant else ''}"
-
-    def _server(self, facts: Mapping[str, str]) -> dict[str, str]:
-        shared = {}
-        for name, value in facts.items():
-            if name == "options":
-                shared[name] = self._options(value)
-                continue
-            if (rule := allow_list.SERVER_TEXTS.get(name)) is not None:
-                kept = rule(value)
-            else:
-                is_shared = name.startswith("@") and allow_list.server_option(name[1:], value)
-                kept = value if is_shared else None
-            if kept is not None:
-                shared[name] = kept
-            if kept != value and value:
-                self._leave_out("facts about servers", name)
-        return shared
-
-    def _options(self, text: str) -> str:
-        """Returns the options that are shared. Where the SQL of an init option ends is not known."""
-        shared = []
-        for option in split_options(text):
-            if (kept := self._option(option)) is not None:
-                shared.append(kept)
-            if is_init_option(option):
-                break
-        return " ".join(shared)
-
-    def _option(self, option: str) -> str | None:
-        kept = allow_list.option_text(option)
-        if kept is None:
-            self._leave_out("server options", option)
-        return kept
-
-    # --- Settings, and the command
-
-    def _settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        shared = {}
-        for name, value in settings.items():
-            kept = self._setting(name, value)
-            if kept is not None or (value is None and name in _SETTINGS):
-                shared[name] = kept
-            if kept in (None, NOT_SHARED) and value not in (None, "", False):
-                self._leave_out("settings", name)
-        return shared
-
-    def _setting(self, name: str, value: Any) -> Any:
-        if name in allow_list.SETTING_NUMBERS:
-            return NOT_SHARED if value and isinstance(value, str) else _number(value)
-        if not isinstance(value, str) or not value:
-            return None
-        if name in _OWN_RULES:
-            return getattr(self, _OWN_RULES[name])(value) or None
-        rule = allow_list.SETTING_TEXTS.get(name)
-        return None if rule is None else rule(value)
-
-    def _setting_versions(self, text: str) -> str:
-        return " ".join(map(self._requested_version, text.replace(",", " ").split()))
-
-    def _requested_version(self, text: str) -> str:
-        """Returns a version as it was requested, which may be a series: `9.7`, `lts`, `debian-mariadb`."""
-        return text if _SERIES.fullmatch(text) else self.version(text)
-
-    def _template(self, text: str) -> str:
-        name = text.rpartition("/")[2]
-        return name if name == self.template else NOT_SHARED
-
-    def _query_names(self, text: str) -> str:
-        return shlex.join(map(self.name, split_words(text)))
-
-    def _set(self, text: str) -> str:
-        return shlex.join(filter(None, map(self._option, split_words(text))))
-
-    def _axis_options(self, text: str) -> str:
-        return shlex.join(filter(None, map(self._axis_option, split_words(text))))
-
-    def _axis_option(self, text: str) -> str | None:
-        name, equals, values = text.partition("=")
-        if equals and all(allow_list.server_option(name, value) for value in values.split(",")):
-            return text
-        self._leave_out("server options", name)
-        return None
-
-    def _variants(self, text: str) -> str:
-        """Returns the user's variants with the options that are shared, or a mark if they cannot be read."""
-        try:
-            return shlex.join(map(self._variant, named_settings(text)))
-        except RecoveryError:
-            return NOT_SHARED
-
-    def _variant(self, named: NamedSettings) -> str:
-        shared = [f"{name}={value}" for name, value in (("layout", named.layout), ("schemas", named.schemas)) if value]
-        for name, value in named.settings:
-            if (kept := self._option(f"{name}={value}")) is not None:
-                shared.append(kept)
-        return f"{self.name(named.label)}:{','.join(shared)}"
-
-    def _command(self, text: str) -> str:
-        """Returns the command with the options that are shared."""
-        given = split_words(text)
-        shared = ["recovery", *[word for word in given[:_MAX_PROGRAM_WORDS] if word in (*EXPERIMENTS, "run")][:1]]
-        for word, following in pairwise((*given, "")):
-            if not word.startswith("--"):
-                continue
-            name, equals, value = word[2:].partition("=")
-            kept = self._command_option(name, value if equals else following)
-            if kept is None:
-                self._leave_out("options of the command", name)
-            elif equals:
-                shared.append(f"--{name}={kept}")
-            else:
-                shared += [f"--{name}", kept] if kept else [f"--{name}"]
-        return shlex.join(shared)
-
-    def _command_option(self, name: str, value: str) -> str | None:
-        """Returns the shared value of an option of the command; empty if it has none."""
-        if name in allow_list.COMMAND_FLAGS:
-            return ""
-        own: dict[str, Rule] = {
-            **dict.fromkeys(("version", "baseline"), self._setting_versions),
-            **dict.fromkeys(("question", "workload", "poll-query"), self._query_names),
-            "set": self._option,
-            "option": self._axis_option,
-            "variant": self._command_variant,
-        }
-        rule = own.get(name) or allow_list.COMMAND_TEXTS.get(name)
-        return None if rule is None else rule(value)
-
-    def _command_variant(self, text: str) -> str | None:
-        variants = self._variants(shlex.quote(text))
-        return None if variants == NOT_SHARED else split_words(variants)[0]
-
-    # --- Runs
-
-    def _run(self, run: Run) -> Run:
-        reason = run.reason and _shown_reason(run.reason)
-        if reason != run.reason:
-            self._leave_out("texts of runs", (run.number, "reason"))
-        return keep_fields({**self.run_fields(), "reason": lambda _: reason}, run)
-
-    def run_fields(self) -> Fields:
-        phases = _parts({"name": self._phase, **_numbers("start_s end_s estimated")})
-        return {
-            **_numbers("number repeat measure_again may_be_clean"),
-            "version": self.version,
-            "flavor": lambda flavor: allow_list.FLAVOR(flavor) or Flavor.MYSQL.value,
-            "variant": self.name,
-            "verdict": Verdict,
-            "extra": lambda extra: extra,
-            "started_at": partial(_text, allow_list.TIME),
-            "metrics": lambda metrics: {
-                name: _number(value) for name, value in metrics.items() if allow_list.metric_name(name)
-            },
-            "startup": _Part(
-                {
-                    **_numbers(_STARTUP_NUMBERS),
-                    "crash_proof": partial(_text, _known_line),
-                    "phases": phases,
-                    "background_phases": phases,
-                }
-            ),
-            "cold": _Part({**_numbers("resident_bytes seconds"), "means": partial(_text, allow_list.COLD_MEANS)}),
-            "warm": _WARM,
-            "contents": _CONTENTS,
-            "opened_files": _Part(
-                {**_numbers(_OPENED_NUMBERS), "traced_by": partial(_text, allow_list.TRACING_PROGRAM)}
-            ),
-            "stacks": _Part(self.stack_fields()),
-            "load": _Part(
-                {
-                    "clients": self._clients,
-                    "waits": _parts(
-                        {
-                            **_numbers("count wait_s"),
-                            "source": lambda source: allow_list.WAIT_SOURCE(source) or "status",
-                            "name": lambda name: allow_list.WAIT_NAME(name) or NOT_SHARED,
-                        }
-                    ),
-                }
-            ),
-            "host_activity": _ACTIVITY,
-            "timeline": _TIMELINE,
-            "previous_exit": partial(_text, allow_list.PREVIOUS_EXIT),
-            "observations": self._observations,
-        }
-
-    def stack_fields(self) -> Fields:
-        chain: Fields = {
-            **_numbers("samples of waits"),
-            "phase": self._phase_or_variant,
-            "thread": lambda thread: allow_list.THREAD(thread) or "other threads",
-            "frames": lambda frames: tuple(map(function_name, frames)),
-        }
-        return {
-            **_numbers("count"),
-            "program": partial(_text, allow_list.SAMPLING_PROGRAM),
-            "chains": _parts(chain),
-            "hottest": _parts({**_numbers("on_top within of"), "function": function_name}),
-        }
-
-    def _phase(self, name: str) -> str:
-        """Returns a phase of the tool's, or the number of a query of the user's own."""
-        return allow_list.phase(name) or self.query(name)
-
-    def _phase_or_variant(self, name: str) -> str:
-        return allow_list.phase(name) or (self.name(name) if name in self.variants else "load")
-
-    def _clients(self, clients: Mapping[str, str]) -> dict[str, str]:
-        shared = {}
-        for name, command in clients.items():
-            kept = allow_list.client_command(command) if name in allow_list.CLIENTS else None
-            if kept:
-                shared[name] = kept
-            if kept != command:
-                self._leave_out("commands of clients, in part", command)
-        return shared
-
-    def _observations(self, observed: Mapping[str, str]) -> dict[str, str]:
-        shared = {}
-        for name, text in observed.items():
-            kept = _shown_reason(text) if name in allow_list.OBSERVED else None
-            if kept is not None:
-                shared[name] = kept
-            if kept != text:
-                self._leave_out("texts of runs", text)
-        return shared
-
-
-_MAX_PROGRAM_WORDS = 4
-"""Words of a command before its options, as in `python -m recovery scale`."""
-_UNLISTED_METRIC = "unlisted"
-"""Stands for a main metric that is not shared, so that nothing is taken for seconds."""
-_SESSION_NAME = re.compile(rf"\d{{8}}T\d{{6}}Z-(?:{'|'.join(EXPERIMENTS)})(?:-\d{{1,3}})?", re.ASCII)
-_TITLE_AS_IS = "Recovery of a data directory as it is"
-_OWN_RULES = {
-    "version": "_setting_versions",
-    "baseline": "_setting_versions",
-    "set": "_set",
-    "options": "_axis_options",
-    "variants": "_variants",
-    "poll_query": "_query_names",
-    "template": "_template",
-}
-"""Settings with texts that contain names of the user's or server options, and the method that reduces them."""
-_SETTINGS = frozenset({*allow_list.SETTING_NUMBERS, *allow_list.SETTING_TEXTS, *_OWN_RULES})
-_SERIES = re.compile(
-    r"(?:(?:mysql|mariadb|percona|debian)[-:])?(?:\d{1,3}(?:\.\d{1,4}){0,3}|lts|innovation|latest|mysql|mariadb)"
-)
-
-
-_PROGRAM_FOLDER = re.compile(r"(?<!\S)\S*/(?=(?:mysqld|mariadbd)(?!\S*/))")
-
-
-def _known_line(line: str) -> str:
-    """Returns a line of a server's log, or of its errors, without anything that is not a known text."""
-    bare = _PROGRAM_FOLDER.sub("", line)
-    return hide_names(bare, "mariadbd" if "mariadbd" in bare else "mysqld")
-
-
-def _shown_reason(text: str) -> str:
-    """Returns why a run does not count, or what was observed of it: the texts of this tool, and known ones of a
-    server."""
-    known, rest = allow_list.known_reason(text)
-    if not known:
-        return _known_line(text)
-    return f"{known}: {_known_line(rest)}" if rest else known
-
-
-def milestones(log: str) -> tuple[list[str], int]:
-    """Returns the lines of a log that bound phases or report the start or the end of a server, if their texts are
-    known, and the number of all other lines."""
-    lines = log.splitlines()
-    known = [_known_line(line) for line in lines if classify(line) is not None or milestone_of(line) is not None]
-    shown = [line for line in known if _HIDDEN not in line]
-    return shown, len(lines) - len(shown)
-
-
-_HIDDEN = HIDDEN[:-1]
-"""The beginning of what stands in place of a text that is not known."""
-
-
-def _fixed(value: Any, _: Any) -> Any:
-    return value
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
-
-
-def function_name(name: str) -> str:
-    """Returns the name of a function, or a mark in its place if it has a path in it."""
-    return allow_list.FUNCTION(name) or "[?]"
+def reduce_name(name: str, session: Session) -> str:
+    """Returns the name of a session's folder, or one made from its start and its experiment."""
+    if own_words(name) is not None or TEXTS["earlier.session"](name):
+        return name
+    digits = re.sub(r"\D", "", session.started_at.partition("+")[0])[:14]
+    return f"{digits[:8]}T{digits[8:]}Z-{session.experiment}" if session.experiment in EXPERIMENTS else "session"
 
 
 def reduce_stacks(folded: Folded) -> Folded:
     """Returns sampled stacks with names of phases, threads and functions only."""
     reduced: Folded = Folded()
     for (phase, thread, *frames), count in folded.items():
-        known = (allow_list.phase(phase) or "load", allow_list.THREAD(thread) or "other threads")
+        known = (own_words(phase) or "load", own_words(thread) or "other threads")
         reduced[(*known, *map(function_name, frames))] += count
     return reduced
 
 
-# --- Keys of report.json
+class _Reduction:
+    def __init__(self, given: Session) -> None:
+        self.given = given
+        self.left_out: dict[str, set[object]] = {}
+        """What was left out, by kind: each thing once."""
+        self._names: dict[str, str] = {}
+        settings = given.settings
+        try:
+            self._labels = [named.label for named in named_settings(settings.get("variants"))]
+        except RecoveryError:
+            self._labels = []
+        varied = filter(self._varied, split_words(settings.get("options")))
+        self._axes = frozenset(option.partition("=")[0] for option in varied)
+        self._settings: Mapping[str, Rule] = {
+            **dict.fromkeys(("version", "baseline"), self._requested_versions),
+            **dict.fromkeys(_OF_USER, lambda text: text if text == _BY_TOOL else None),
+            "set": self._options_of(option_text),
+            "options": self._options_of(self._varied),
+            "variants": self._variants,
+            "template": self._template,
+        }
 
-_LISTED = _Reduction(str)
-SESSION_KEYS = frozenset(
-    {*_LISTED.session_fields(), "experiment", "question", "title", "format", "answer"}
-    | {"summaries", "contrasts", "ratios", "fits", "findings"}
-)
-"""Keys of report.json in a bundle: the listed fields, and what a report computes from them."""
-_RUN_FIELDS: Fields = {
-    **_LISTED.run_fields(),
-    "reason": _as_it_is,
-    "log": _as_it_is,
-    "stacks": _Part({**_LISTED.stack_fields(), "file": _as_it_is}),
-}
-"""With the fields that the bundle itself sets."""
+    def session(self) -> dict[str, Any]:
+        shared: dict[str, Any] = self._value("", session_fields(self.given))
+        try:
+            experiment = find_experiment(self.given.experiment)
+            texts = {"experiment": experiment.name, "question": experiment.question, "title": experiment.title}
+        except RecoveryError:
+            texts = {"experiment": "unknown", "question": "", "title": Session.title}
+        if self.given.title == _TITLE_AS_IS:
+            texts["title"] = _TITLE_AS_IS
+        return {**shared, **texts, "command": self._command(self.given.command)}
 
+    def _value(self, path: str, value: Any) -> Any:
+        """Returns what is shared of the value at these keys; None for what is left out."""
+        if isinstance(value, dict):
+            return dict(self._object(path, value))
+        if isinstance(value, list):
+            return [
+                kept for held in value if (kept := self._value(path, held)) not in (None, NOT_SHARED) or held is None
+            ]
+        return self._text(path, value) if isinstance(value, str) else value
 
-def listed_keys(stored: dict[str, Any], listed: Fields = _RUN_FIELDS) -> dict[str, Any]:
-    """Returns a stored run, or one of its parts, with the keys of listed fields. A key without a value is left out."""
-    shared = {}
-    for name, value in stored.items():
-        if (rule := listed.get(name)) is not None and value not in _NO_VALUE:
-            shared[name] = listed_keys(value, rule.listed) if isinstance(rule, _Part) else value
-    return shared
+    def _object(self, path: str, stored: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        for name, value in stored.items():
+            below = f"{path}.{'*' if path in _ANY_KEY else name}".lstrip(".")
+            if below in _SET_APART:
+                continue
+            key = self._key(path, name)
+            if key is None:
+                if value not in (None, ""):
+                    self._leave_out(path, name)
+                continue
+            kept = self._value(below, value)
+            if kept is not None or value is None or path not in (*_FACTS, *_ANY_KEY):
+                yield key, kept
 
+    def _key(self, path: str, name: str) -> str | None:
+        """Returns the key as it is shared; None if it is left out with its value."""
+        if path == "servers":
+            version, blank, label = name.partition(" ")
+            return f"{self._version(version)}{blank}{self._name(label) if label else ''}"
+        if path == "variants.values":
+            return self._name(name)
+        return name if _OTHER_KEYS.get(path, _known_key if path in _FACTS else bool)(name) else None
 
-_NO_VALUE: tuple[object, ...] = (None, "", [], {})
+    def _text(self, path: str, text: str) -> str | None:
+        if path in _VERSIONS:
+            return self._version(text)
+        if path in _NAMES:
+            return self._name(text)
+        if path in _PATHS:
+            return None
+        kept = self._rule(path)(text)
+        if kept != text and text:
+            self._leave_out(path, path if path.startswith(("environment", "settings")) else text)
+        if kept is not None:
+            return kept
+        if path.startswith("settings."):
+            return None if path.rpartition(".")[2] in _PRIVATE_SETTINGS or not text else NOT_SHARED
+        return None if path.startswith(("environment.", "servers.")) else _OTHERWISE.get(path, NOT_SHARED)
+
+    def _rule(self, path: str) -> Rule:
+        above, _, name = path.rpartition(".")
+        rule = self._settings.get(name) if above == "settings" else TEXTS.get(path)
+        if rule is not None:
+            return rule
+        if path == "servers.*.options":
+            return self._server_options
+        if above == "servers.*" and name.startswith("@"):
+            return lambda value: value if server_option(name[1:], value) else None
+        is_own = path in _OWN_KEYS or (above in _FACTS and name not in _PRIVATE_SETTINGS)
+        return _plain_or_own_words if is_own else _nothing
+
+    def _leave_out(self, path: str, what: object) -> None:
+        self.left_out.setdefault(_KINDS.get(path.partition(".")[0], "texts of runs"), set()).add(what)
+
+    # --- Names that the user gave
+
+    def _name(self, text: str) -> str:
+        """Returns a name of this tool, or one that stands for the user's own: equal for equal names."""
+        is_options = all(option_text(option) is not None for option in text.split())
+        if text in self._axes or own_words(text) is not None or (is_options and text.strip()):
+            return text
+        for label in sorted(self._labels, key=len, reverse=True):
+            if text != label and text.endswith(f"-{label}") and own_words(begin := text.removesuffix(label)):
+                return f"{begin}{self._name(label)}"
+        if text not in self._names:
+            self._names[text] = f"name-{len(self._names) + 1}"
+        return self._names[text]
+
+    def _version(self, text: str) -> str:
+        """Returns a version, with another name for its build, and without a suffix of the server's own."""
+        try:
+            version = parse_version(text)
+        except ValueError:
+            return self._name(text)
+        release = version.full_release
+        if _ADDRESS.search(release):
+            return self._name(text)
+        return f"{release}+{self._name(version.build)}" if version.build else release
+
+    def _requested_versions(self, text: str) -> str:
+        """Returns versions as they were requested, which may be series: `9.7`, `lts`, `debian-mariadb`."""
+        words = text.replace(",", " ").split()
+        return " ".join(word if _SERIES.fullmatch(word) else self._version(word) for word in words)
+
+    # --- Server options, settings with several values, and the command
+
+    def _options_of(self, rule: Rule) -> Rule:
+        return lambda text: self._kept_options(split_words(text), rule)
+
+    def _kept_options(self, options: Iterable[str], rule: Rule) -> str:
+        kept = {option: rule(option) for option in options}
+        for option, shared in kept.items():
+            if shared is None:
+                self.left_out.setdefault("server options", set()).add(option)
+        return shlex.join(filter(None, kept.values()))
+
+    def _server_options(self, text: str) -> str:
+        """Returns the options that are shared. Where the SQL of an init option ends is not known."""
+        options = split_options(text)
+        end = next((number for number, option in enumerate(options) if is_init_option(option)), len(options))
+        return self._kept_options(options[: end + 1], option_text)
+
+    def _varied(self, text: str) -> str | None:
+        """Returns an option with all its values, `name=value,value`, if it is shared."""
+        name, equals, values = text.partition("=")
+        return text if equals and all(server_option(name, value) for value in values.split(",")) else None
+
+    def _variants(self, text: str) -> str | None:
+        """Returns the user's variants with the options that are shared; None if they cannot be read."""
+        try:
+            return shlex.join(map(self._variant, named_settings(text)))
+        except RecoveryError:
+            return None
+
+    def _variant(self, named: NamedSettings) -> str:
+        given = [f"{name}={value}" for name, value in (("layout", named.layout), ("schemas", named.schemas)) if value]
+        options = (f"{name}={value}" for name, value in named.settings)
+        return f"{self._name(named.label)}:{','.join((*given, *self._kept_options(options, option_text).split()))}"
+
+    def _template(self, text: str) -> str | None:
+        """Returns the name of the experiment's template."""
+        try:
+            own = find_experiment(self.given.experiment).template
+        except RecoveryError:
+            return None
+        name = text.rpartition("/")[2]
+        return name if name == own else None
+
+    def _command(self, text: str) -> str:
+        """Returns the command with the options that are shared."""
+        words = split_words(text)
+        shared = ["recovery", *[word for word in words[:_MAX_PROGRAM_WORDS] if word in (*EXPERIMENTS, "run")][:1]]
+        for word, following in pairwise((*words, "--")):
+            if not word.startswith("--") or word == "--":
+                continue
+            name, equals, value = word[2:].partition("=")
+            value = value if equals else "" if following.startswith("--") else following
+            kept = self._command_option(name.replace("-", "_"), value)
+            if kept is None:
+                self.left_out.setdefault("options of the command", set()).add(name)
+            else:
+                shared += [f"--{name}", kept] if value else [f"--{name}"]
+        return shlex.join(shared)
+
+    def _command_option(self, name: str, value: str) -> str | None:
+        """Returns the shared value of an option of the command; empty if it has none."""
+        if not _known_key(name) or name in _PRIVATE_SETTINGS:
+            return None
+        if not value:
+            return ""
+        if name in ("set", "option"):
+            return option_text(value) if name == "set" else self._varied(value)
+        if name == "variant":
+            return (variants := self._variants(shlex.quote(value))) and split_words(variants)[0]
+        return self._rule(f"settings.{name}")(value) or None

@@ -25,7 +25,7 @@ from recovery.linux.files import template_dir
 from recovery.model import SECOND_START, SETTINGS_AXIS, Cache, Layout, Schema, Session
 from recovery.mysqld.options import RESERVED_OPTIONS, base_name, quoted_value, timed_only_settings
 from recovery.sharing.bug_finding import Finding
-from recovery.sharing.masking import PLACEHOLDER
+from recovery.sharing.reduction import NOT_SHARED
 from recovery.sharing.stored_options import named_settings, split_options
 from recovery.workload.first_queries import DEFAULT, stored_script
 from recovery.workload.inserts import HEARTBEAT, insert_statements
@@ -80,6 +80,7 @@ def _session_schema(session: Session) -> Schema:
         layout = Layout(str(session.settings.get("layout") or Schema.layout))
     except ValueError as error:
         raise UsageError("the stored setting 'layout' is not valid") from error
+    database = str(session.settings.get("database") or "")
     columns = _whole(session, "columns", Schema.columns)
     if columns > _MAX_COLUMNS:
         raise UsageError("the stored setting 'columns' is not valid")
@@ -88,7 +89,7 @@ def _session_schema(session: Session) -> Schema:
         databases=max(1, _whole(session, "schemas", Schema.databases)),
         columns=columns,
         rows=_whole(session, "rows", Schema.rows),
-        database=str(session.settings.get("database") or Schema.database),
+        database=Schema.database if database in ("", NOT_SHARED) else database,
         layout=layout,
         template=_template_of_tool(session),
     )
@@ -317,7 +318,7 @@ def _script_options(session: Session, slow: Summary) -> tuple[list[str], list[st
             quoted = quoted_value(name, value)
         except UsageError:
             quoted = None
-        if quoted is None or "/" in value or re.search(PLACEHOLDER, value):
+        if quoted is None or "/" in value:
             lines.append(f"# {name} is left out: its value makes sense on one host only")
         elif timed_only_settings({name: value}):
             timed.append(f"--{loose}={value}")

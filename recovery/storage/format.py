@@ -46,6 +46,11 @@ def session_fields(session: Session) -> dict[str, Any]:
     return {**stored, "runs": list(map(run_fields, session.runs))}
 
 
+def session_from_fields(stored: dict[str, Any]) -> Session:
+    """Returns the session of the fields that `session_fields` returned, or of fewer."""
+    return _SESSION.validate_json(json.dumps(stored), strict=True)
+
+
 def session_to_json(session: Session, computed: Mapping[str, Any] | None = None) -> bytes:
     """Returns the contents of report.json, with what a report has computed, and the runs at the end."""
     stored = session_fields(session)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
 from itertools import combinations, islice
 from pathlib import Path
 from types import FrameType
@@ -43,7 +42,7 @@ from recovery.linux.storage import (
 )
 from recovery.model import Build, Layout, Schema, can
 from recovery.mysqld.bootstrap import create_key_folder, initialise
-from recovery.mysqld.client import count_all_tables, count_tables, create_limited_user, scalar
+from recovery.mysqld.client import count_all_tables, count_tables, scalar
 from recovery.mysqld.datadir import DataDir, State
 from recovery.mysqld.launcher import Launcher, RunDirs
 from recovery.mysqld.options import build_settings, compressed_settings, experiment_settings, merge
@@ -51,7 +50,6 @@ from recovery.mysqld.own_data import copy_own_data
 from recovery.mysqld.server import Server, ServerConfig
 from recovery.mysqld.startup import DEFAULT_STALL_S
 from recovery.mysqld.table_files import table_files
-from recovery.workload.foreign_sql import check_access
 from recovery.workload.inserts import count_rows, insert_statements, tables_of
 from recovery.workload.schema import (
     ScriptSize,
@@ -106,7 +104,6 @@ class DatadirBuilder:
             preload=preload,
             stall_s=self.stall_s,
             keys=self._keys,
-            is_private=self.schema.own is not None,
         )
         return Server(config, self.target.mysql)
 
@@ -321,9 +318,7 @@ def _run_script(builder: DatadirBuilder, size: ScriptSize, *, done: int, progres
     # The fastest on two cores. Before MySQL 8.0 and MariaDB 10.6 a lock on the data dictionary makes more connections
     # useless. Larger packets gain nothing, and an interruption has to wait for the packets already sent.
     connections, batch = (4, 100) if can(version, "ddl_scales_with_connections") else (2, 200)
-    script, is_foreign = script_statements(builder.schema), has_own_template(builder.schema)
-    if is_foreign:
-        script = map(partial(check_access, version=version), script)
+    script = script_statements(builder.schema)
     settings = build_settings(version, statistics=builder.schema.statistics)
     if builder.schema.layout is Layout.COMPRESSED:
         settings |= compressed_settings(version)
@@ -340,15 +335,12 @@ def _run_script(builder: DatadirBuilder, size: ScriptSize, *, done: int, progres
             builder.server(settings, (library,) if library else ()) as server,
         ):
             server.start(log_name="build.log")
-            if builder.schema.own is None:
-                with server.session() as connection:
-                    create_limited_user(connection, builder.schema)
             with _redo_log_disabled(server), server.watched():
                 progress(done, total)
                 began_s, clock = time.monotonic(), ClockGuard()
                 reached = execute_script(
                     script,
-                    open_connection=lambda: server.connect(limited=is_foreign, multi=True),
+                    open_connection=lambda: server.connect(multi=True),
                     connections=connections,
                     batch=batch,
                     done=done,
@@ -456,8 +448,7 @@ def _verify(builder: DatadirBuilder) -> State:
         builder.say(f"{version}: {own.table_files:,} files of tables in the original, {files:,} after the first start")
     size = allocated_bytes(builder.target.mysql)
     return replace(
-        builder.target.state, status="whole", tables=all_tables, ibd_files=files, bytes=size, rows=rows,
-        limited_user=own is None,
+        builder.target.state, status="whole", tables=all_tables, ibd_files=files, bytes=size, rows=rows
     )  # fmt: skip
 
 

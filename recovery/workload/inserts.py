@@ -15,7 +15,6 @@ from recovery.linux.files import template_dir
 from recovery.model import Schema
 from recovery.mysqld.client import message_of
 from recovery.workload.schema import (
-    bounded_rendering,
     quote_identifier,
     read_template,
     render_text,
@@ -50,11 +49,7 @@ def insert_statements(schema: Schema, *, count: int = 100, template: Path | None
     The script may be empty if `count` is 0 and there is no user's template."""
     path = template if template is not None else template_dir() / "insert.sql.j2"
     values = template_variables(schema) | {"count": count}
-
-    def render() -> tuple[str, ...]:
-        return tuple(split_script(render_text(read_template(path), str(path), values)))
-
-    script = render() if template is None else bounded_rendering(path, count, render)
+    script = tuple(split_script(render_text(read_template(path), str(path), values)))
     if not script and (count or template is not None):
         raise UsageError(
             f"the insert template {path} renders to no statement", "without a write there is nothing to recover"

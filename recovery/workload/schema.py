@@ -5,7 +5,7 @@ The script is processed as a stream and never held in memory as a whole, because
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -13,27 +13,21 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from random import Random
-from typing import TypeVar
 
 import jinja2
 from jinja2.sandbox import SandboxedEnvironment
 
 from recovery.errors import RecoveryError, UsageError
 from recovery.linux.files import read_limited, template_dir
-from recovery.linux.own_limits import TooMuchCpuTimeError, done_in_limited_child
 from recovery.linux.storage import DiskSpace, shares_blocks
 from recovery.model import DEFAULT_CHARSET, PARTITIONS, Layout, Schema, Version
 from recovery.mysqld.table_size import estimate_space
 
 # --- Rendering of templates
 
-_Rendered = TypeVar("_Rendered")
 _PIECES_PER_CHUNK = 4096
 """Number of pieces from Jinja2, each of a few bytes, that are joined into one chunk."""
 _MAX_TEMPLATE_BYTES = 16 << 20
-_MAX_RENDERING_BYTES = 1 << 30
-_RENDERING_S, _RENDERING_S_EACH = 60.0, 0.001
-"""Seconds of CPU time that a script may take to render: so many, and so many for each table or insert."""
 _MAX_RANGE = 100_000_000
 """Maximum length of a range() in a template."""
 _UNQUOTED_NAME = re.compile(r"(?:discovery|s|sbtest)(?:_\d+)?|(?:table_|sbtest)\d+")
@@ -77,27 +71,10 @@ def render_text(text: str, name: str, values: Mapping[str, object]) -> Iterator[
             yield chunk
     except jinja2.TemplateSyntaxError as error:
         raise _template_error(name, error.lineno, error.message or "syntax error") from error
-    except (RecoveryError, MemoryError):
+    except RecoveryError:
         raise
     except Exception as error:  # an expression in a template can raise anything, and each is a mistake of its author
         raise _template_error(name, _template_line(error), str(error) or type(error).__name__) from error
-
-
-def bounded_rendering(path: Path, size: int, render: Callable[[], _Rendered]) -> _Rendered:
-    """Returns what is rendered from the template. Raises UsageError if that takes too much memory, or too much CPU time
-    for a script of this size."""
-    most_s = _RENDERING_S + _RENDERING_S_EACH * size
-    try:
-        return done_in_limited_child(render, _MAX_RENDERING_BYTES, most_s)
-    except MemoryError as error:
-        raise UsageError(
-            f"the template {path} needs more than {_MAX_RENDERING_BYTES >> 20:,} MiB of memory",
-            "write the rows in more statements, and no string or list that grows",
-        ) from error
-    except TooMuchCpuTimeError as error:
-        raise UsageError(
-            f"the template {path} is not rendered after {most_s:.0f} s of CPU time", "look for a loop without an end"
-        ) from error
 
 
 def _environment() -> SandboxedEnvironment:
@@ -348,12 +325,7 @@ def sysbench_tables(schema: Schema) -> tuple[str, ...]:
 
 
 def measure_by_rendering(schema: Schema) -> ScriptSize:
-    """Returns the size of the script. Raises UsageError if rendering it takes too much memory or time: the template is
-    not trusted. It is rendered again later, with the same result."""
-    return bounded_rendering(template_path(schema), schema.total_tables, lambda: _measure_by_rendering(schema))
-
-
-def _measure_by_rendering(schema: Schema) -> ScriptSize:
+    """Returns the size of the script. It is rendered again later, with the same result."""
     count = tables = indexes = 0
     compressed: set[int | None] = set()
     for statement in script_statements(schema):

@@ -72,11 +72,11 @@ const view = {
     }
     return found;
   },
-  // Texts that are not all within the window. What scrolls sideways is cut, too, but for a flame graph.
+  // Texts that are not all within the window. What scrolls sideways is cut, too.
   cut(width) {
     const found = [];
     for (const element of document.body.querySelectorAll("*")) {
-      if (element.closest("title, desc, style, script, defs, .skip, .unseen, .stacked thead, .flame, button")) continue;
+      if (element.closest("title, desc, style, script, defs, .skip, .unseen, .stacked thead, button")) continue;
       const own = [...element.childNodes].filter((one) => one.nodeType === 3 && one.data.trim());
       for (const node of own) {
         const range = document.createRange();

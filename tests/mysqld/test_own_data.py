@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
@@ -25,7 +24,6 @@ from recovery.experiments.experiment import OwnDataOptions
 from recovery.model import OwnData, parse_version
 from recovery.mysqld.own_data import check_server, copy_own_data, examine, keeps_redo_log
 from recovery.mysqld.tablespace_names import TablespaceName, tablespace_names
-from recovery.session.run import ending_note
 
 PAGE = 16384
 
@@ -521,13 +519,12 @@ def test_a_command_that_needs_no_shell_or_names_one_is_taken(command: str, datad
     request_from_arguments("cold-recovery", ["--datadir", str(datadir), "--before-start", command])
 
 
-def test_its_first_queries_only_read(datadir: Path, tmp_path: Path) -> None:
-    """Its server has no grant tables: every user has all rights."""
+def test_its_first_queries_are_the_users_own_program(datadir: Path, tmp_path: Path) -> None:
     queries = tmp_path / "queries.sql"
     queries.write_text("-- size\nselect count(*) from shop.orders; set global general_log = 1;")
     words = ["--datadir", str(datadir), "--first-queries", str(queries)]
-    with pytest.raises(UsageError, match="the query 'query-2' does more than read tables"):
-        request_from_arguments("cold-recovery", words)
+    asked = request_from_arguments("cold-recovery", words).experiment_options
+    assert [statement for _, statement in asked.named_queries][1] == "set global general_log = 1"
 
 
 def test_a_way_with_dots_leads_to_the_same_directory(datadir: Path) -> None:
@@ -683,13 +680,6 @@ def test_what_happened_during_the_copy_is_said_without_the_name_of_a_table(
 ) -> None:
     message = changed_when_copied(datadir, tmp_path / "copy", change)
     assert message == f"{datadir} changed while it was copied: {what}"
-
-
-def test_the_note_about_an_error_of_the_system_has_no_name_of_a_table() -> None:
-    error = PermissionError(errno.EACCES, "Permission denied", "/data/mysql/salaries/people.ibd")
-    assert ending_note(error, is_own=True) == "Permission denied"
-    assert "people.ibd" in ending_note(error, is_own=False)
-    assert ending_note(HostUnfitError("no room"), is_own=True) == "no room"
 
 
 # -- the shape of the redo log, which AS_IS recovers as it is

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from archives import members
 from datadirs import made_by, running, server_on
 from failing import small_disk
 from pymysql.cursors import Cursor
@@ -169,7 +170,8 @@ def secret_datadir(version: str, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("version", ["5.7.22", "8.0.31", "mariadb-10.11.5"])
-def test_no_name_is_stored_or_shown(version: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_no_name_is_in_a_bundle(version: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The logs and the messages name tables, on the user's own disk."""
     data, results = secret_datadir(version, tmp_path / "user"), tmp_path / "results"
     queries = tmp_path / "queries.sql"
     # Its error quotes the name of a table.
@@ -184,11 +186,18 @@ def test_no_name_is_stored_or_shown(version: str, tmp_path: Path, capfd: pytest.
             (data / "zebra@0020plan/zebra@0020salary.ibd").unlink()
     assert codes == [0, 0, 1, 1]
     shown = "".join(capfd.readouterr()).replace(str(data), "").replace(str(queries), "")
-    kept = [path for folder in (results, *tmp_path.glob("bundle*")) for path in folder.rglob("*") if path.is_file()]
-    assert {".err", ".json", ".html", ".txt"} <= {path.suffix for path in kept}
-    assert IN_NAMES not in shown.lower()
-    assert [path for path in kept if IN_NAMES.encode() in path.read_bytes().lower()] == []
-    assert "failed: error 1105" in shown
+    stored = b"".join(path.read_bytes().lower() for path in results.rglob("*") if path.is_file())
+    assert IN_NAMES.encode() in stored
+    bundles = sorted(tmp_path.glob("bundle*/*.tar.gz"))
+    assert len(bundles) == 4
+    for bundle in bundles:
+        files = members(bundle.read_bytes())
+        assert {"report.json", "report.html", "bug.txt"} <= set(files)
+        assert not [name for name in files if name.startswith("logs/")]
+        assert [name for name, content in files.items() if IN_NAMES.encode() in content.lower()] == []
+        assert IN_NAMES.encode() not in bundle.with_name("bug.txt").read_bytes().lower()
+    assert "failed: " in shown
+    assert IN_NAMES in shown.lower(), "the message of the server, whole"
     assert "Redo to read: " in shown
     assert ", the least: a crash under load leaves more (BEFORE_KILL=load, AS_IS=1)." in " ".join(shown.split())
 

@@ -21,7 +21,6 @@ from recovery.cli.main import run
 from recovery.model import Phase, Run, Session, Verdict
 from recovery.report.csv_report import render_csv
 from recovery.report.exports import FORMATS, render_as
-from recovery.report.html.flame_graph import flame_graph
 from recovery.report.html.page import PAGE, render
 from recovery.report.json_report import to_json
 from recovery.report.summary_text import answers
@@ -190,12 +189,6 @@ def test_no_page_has_hidden_characters_of_a_session(name: str, kept_sessions: Pa
     html = render(load_session(tmp_path))
     assert not set(html) & set("\x1b\u202e\u200b")
     assert "?[2J??" in html
-
-
-def test_a_flame_graph_has_no_hidden_characters() -> None:
-    drawing = flame_graph("a\x1b\u202eb", {("x\u200by", "\x9b"): 50}, ())
-    assert "a??b" in drawing
-    assert not set(drawing) & set("\x1b\u202e\u200b\x9b")
 
 
 def test_json_has_the_answer_of_the_other_formats() -> None:

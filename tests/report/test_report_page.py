@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from html import unescape
 from itertools import combinations, pairwise
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from at_work import NEW, OLD, SMALL, interference, table_cache, write_scaling
-from everything import FOLDED, HOSTILE, a_session, everything, growing, with_in_every_text
+from everything import HOSTILE, a_session, everything, growing, with_in_every_text
 from html_page import HtmlPage, check_page, without_whole
 from runs import values_of_all, variants_with, with_parts
 from sessions import with_metrics
@@ -26,7 +26,6 @@ from recovery.report import fmt
 from recovery.report.fmt import rounded_axis
 from recovery.report.html import page as html_page
 from recovery.report.html.charts import COLOURS
-from recovery.report.html.flame_graph import flame_graph
 from recovery.report.html.parts import Chart, FoldedParts, Panels
 from recovery.report.html.session_charts import (
     floor_chart,
@@ -50,17 +49,13 @@ from recovery.storage.sessions import load_session
 SHORTEN = (Path(__file__).parents[2] / "docs" / "shorten.md").read_text()
 
 
-def render(session: Session, flames: Mapping[int, str] | None = None) -> str:
-    return without_whole(html_page.render(session, flames))
-
-
-def pictures(session: Session) -> dict[int, str]:
-    return {run.number: flame_graph(f"run {run.version}", FOLDED, ("redo scan",)) for run in session.runs if run.stacks}
+def render(session: Session) -> str:
+    return without_whole(html_page.render(session))
 
 
 @pytest.fixture(scope="module")
 def whole_page() -> str:
-    return render(everything(), pictures(everything()))
+    return render(everything())
 
 
 SESSIONS: dict[str, Callable[[], Session]] = {
@@ -78,7 +73,7 @@ SESSIONS: dict[str, Callable[[], Session]] = {
 @pytest.mark.parametrize("name", SESSIONS)
 def test_the_page_is_well_formed(name: str) -> None:
     session = SESSIONS[name]()
-    page = check_page(render(session, pictures(session)))
+    page = check_page(render(session))
     words = " ".join(page.texts)
     assert ("Effects of the settings" in words) == (name in ("interference", "table-cache", "write-scaling"))
     assert ("Hottest functions of 5.7.22 dump, run 37: 480 stacks by perf" in words) == (name == "metadata")
@@ -86,8 +81,7 @@ def test_the_page_is_well_formed(name: str) -> None:
 
 def test_texts_from_outside_never_become_markup(whole_page: str) -> None:
     session = with_in_every_text(everything(), HOSTILE)
-    chains = {tuple(name + HOSTILE for name in names): count for names, count in FOLDED.items()}
-    page = check_page(render(session, {92: flame_graph(f"run{HOSTILE}", chains, ("redo scan",))}))
+    page = check_page(render(session))
     assert page.names == HtmlPage(whole_page).names
     # They are shown as text: versions, variants, notes, chains, settings, servers.
     assert sum("<script>alert(1)</script>\"'&" in text for text in page.texts) > 100

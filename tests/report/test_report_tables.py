@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import xml.etree.ElementTree as ET
 from collections import Counter
 from dataclasses import asdict, replace
 from importlib import import_module
@@ -25,9 +24,8 @@ from recovery.analysis.opened_files import FAILS, HOLDS, OPENS_ONLY
 from recovery.analysis.stacks import Folded, folded_text, hottest_functions
 from recovery.analysis.summary import summarise
 from recovery.model import NO_LIMITS, CallChain, HotFunction, Limits, Phase, Session, Table, Verdict
-from recovery.report import fmt, markdown, tables, text
+from recovery.report import fmt, tables, text
 from recovery.report.crash_tables import crash_tables
-from recovery.report.html.flame_graph import flame_graph
 from recovery.report.json_report import to_json
 from recovery.report.load_tables import clients_table
 from recovery.report.settings_tables import settings_and_host_tables
@@ -35,7 +33,6 @@ from recovery.report.stack_tables import chain_tables, hottest_tables
 from recovery.report.startup_tables import floor_table, phase_table, scale_tables, touched_table
 from recovery.report.summary_text import answers, slowest_start
 from recovery.report.tables import all_tables
-from recovery.report.write import write_reports
 from recovery.session.store import SessionStore
 from recovery.sharing.bug_finding import find
 from recovery.sharing.bundle import keep_versions
@@ -281,10 +278,6 @@ def test_a_share_needs_twenty_samples(samples: int, share: str) -> None:
     assert chains.rows[0][2] == share.replace(".0", "")
     for table in (functions, chains):
         assert any("With fewer than 20 samples" in note for note in table.notes) == (samples < 20)
-    seen = {("discovery", "main", "pread"): 7, ("discovery", "main"): samples - 7}
-    drawing = flame_graph("title", Counter(seen), ())
-    assert f"pread: 7 of {samples}{', 35.0 %' if samples == 20 else ''}</title>" in drawing
-    assert ("%" in drawing, "they need 20 samples" in drawing) == (samples == 20, samples < 20)
 
 
 def test_functions_are_ordered_by_how_often_they_were_on_top() -> None:
@@ -331,33 +324,6 @@ def test_stacks_outside_the_session_are_not_read(tmp_path: Path) -> None:
 def test_threads_that_wait_for_storage_are_invisible_to_perf(program: str) -> None:
     (table,) = chain_tables(a_session((with_parts(SAMPLED, program=program),)))
     assert any("waits for its storage" in note for note in table.notes) == (program == "perf")
-
-
-def test_a_flame_graph_is_written_beside_the_stacks(tmp_path: Path) -> None:
-    store = SessionStore.create(tmp_path, replace(a_session((MEASURED, SAMPLED)), runs=()))
-    for run in (MEASURED, SAMPLED):
-        store.append(run)
-    (store.folder / "stacks").mkdir()
-    (store.folder / "stacks" / "last.folded").write_text(folded_text(FRAMES))
-    store.finish()
-    write_reports(store.folder, store.session)
-    assert "eu-stack" in (store.folder / "stacks" / "last.svg").read_text()
-    assert "](stacks/last.svg)" in markdown.render(load_session(store.folder))
-    (store.folder / "stacks" / "last.folded").unlink()
-    write_reports(store.folder, store.session)
-
-
-def test_boxes_of_a_flame_graph_are_as_wide_as_often_seen() -> None:
-    picture = ET.fromstring(flame_graph("a < b", FRAMES, ("discovery", "redo apply")))  # noqa: S314  # our own
-    boxes = {}
-    for group in picture.iter("{http://www.w3.org/2000/svg}g"):
-        title, box = group[0].text or "", group[1]
-        boxes[title.split(":")[0]] = (float(box.get("x", "")), float(box.get("width", "")), int(box.get("y", "")))
-    assert boxes['<&">'][1] > 0, "the name of a function is never taken for markup"
-    assert round(boxes["discovery"][1] / boxes["redo apply"][1]) == 3
-    assert boxes["discovery"][0] < boxes["redo apply"][0]
-    assert boxes["all"][2] < boxes["discovery"][2] < boxes["main thread"][2]
-    assert flame_graph("nothing", Counter(), ()).startswith("<svg")
 
 
 # --- Servers under load

@@ -23,8 +23,9 @@ from otherusers import NOBODY, everybodys_folder, needs_root
 from recovery.analysis.summary import summarise
 from recovery.cli.main import run
 from recovery.linux.files import template_dir
+from recovery.model import Session
 from recovery.report import site as site_module
-from recovery.report.html.page import GENERATOR
+from recovery.report.html.page import GENERATOR, render
 from recovery.report.html.site_pages import (
     Site,
     SiteSession,
@@ -37,7 +38,6 @@ from recovery.report.html.site_pages import (
 )
 from recovery.report.published import publications
 from recovery.report.site import write_site
-from recovery.report.write import render_page
 from recovery.storage.sessions import REPORT_FILE, load_session
 
 KEPT = (
@@ -93,7 +93,7 @@ def test_a_session_leads_to_the_index_and_to_its_question_only_on_a_site(site: P
     for name in KEPT:
         session = load_session(results / name)
         link = f'<a href="../question-{session.experiment}.html">{session.question}</a>'
-        written, alone = (site / "sessions" / f"{name}.html").read_text(), render_page(results / name, session)
+        written, alone = (site / "sessions" / f"{name}.html").read_text(), render(session)
         assert back in written
         assert f'<p class="question">{link}</p>' in written
         assert f'<p class="question">{session.question}</p>' in alone
@@ -465,7 +465,9 @@ def test_a_damaged_session_is_left_out_and_named(
     assert run(["site", str(tmp_path / "results"), "--out", str(tmp_path / "out")]) == 0
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"warning: {KEPT[2]} is left out: ")
-    assert f"{KEPT[2]} is left out" in text_of(tmp_path / "out" / "index.html")
+    page = text_of(tmp_path / "out" / "index.html")
+    assert "Sessions that cannot be read, and are left out: 1." in page
+    assert KEPT[2] not in page, "the user may have given the name"
     assert run(["site", str(tmp_path / "results"), "--out", str(tmp_path / "out"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["index"] == str(tmp_path / "out" / "index.html")
@@ -579,20 +581,22 @@ def test_one_damaged_session_keeps_no_other_from_its_page(
     change("long", runs=[{**run_of_long, "number": number} for number in range(1, 22)])
     monkeypatch.setattr(site_module, "_MAX_RUNS", 20)
 
-    def fail(folder: Path, *given: Any, **named: Any) -> str:
-        if folder.name == "fails":
-            raise ZeroDivisionError("a mean of nothing")
-        return render_page(folder, *given, **named)
+    change("fails", started_at=(fails_at := "2026-11-20T10:00:00+00:00"))
 
-    monkeypatch.setattr(site_module, "render_page", fail)
+    def fail(session: Session, **named: Any) -> str:
+        if session.started_at == fails_at:
+            raise ZeroDivisionError("a mean of nothing")
+        return render(session, **named)
+
+    monkeypatch.setattr(site_module, "render", fail)
     assert run(["site", str(tmp_path / "results"), "--out", str(tmp_path / "out")]) == 0
     assert capsys.readouterr().err.splitlines() == [
         "warning: fails is left out: it is damaged: ZeroDivisionError: a mean of nothing",
         "warning: long is left out: it has 21 runs, and a page of the site at most 20",
     ]
-    assert sorted(path.stem for path in (tmp_path / "out/sessions").iterdir()) == [
-        "early", "whole", named_long[:200],
-    ]  # fmt: skip
+    shown = sorted(path.stem for path in (tmp_path / "out/sessions").iterdir())
+    assert [name.rpartition("Z-")[0] for name in shown[:1]] == ["00010101T000000"]
+    assert shown[2] == f"{shown[1]}-2", "they are named after their start, not as the user did"
     test_every_link_leads_to_a_page(tmp_path / "out")
 
 
@@ -616,7 +620,7 @@ def test_the_site_has_no_path_or_name_that_a_bundle_has_not(results: Path, tmp_p
         text = f"{written.name} {unquote(written.read_text())}"
         assert [one for one in (*private, str(tmp_path)) if one in text] == [], written.name
     test_every_link_leads_to_a_page(tmp_path / "out")
-    assert "device serial" in render_page(path.parent, load_session(path.parent)), "a report of one's own has it"
+    assert "device serial" in render(load_session(path.parent)), "a report of one's own has it"
 
 
 def test_markup_in_a_session_and_its_name_is_shown_as_text(results: Path, tmp_path: Path) -> None:

@@ -19,12 +19,10 @@ from runs import with_parts
 
 from recovery.cli.main import run
 from recovery.errors import RecoveryError
-from recovery.logs.error_log import milestone_of
 from recovery.model import Phase, Session
 from recovery.report import markdown
 from recovery.report.json_report import to_json
-from recovery.sharing.bundle import Bundle, build_archive, keep_versions, make_bundle
-from recovery.sharing.reduction import milestones
+from recovery.sharing.bundle import Bundle, build_archive, keep_versions, make_bundle, without_folders
 from recovery.sharing.scripts import sql_scripts
 from recovery.storage.sessions import load_session
 
@@ -143,7 +141,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def made(folder: Path) -> Bundle:
-    return make_bundle(folder, "mysql", with_logs=True)
+    return make_bundle(folder, "mysql")
 
 
 @pytest.fixture(scope="module")
@@ -151,11 +149,10 @@ def files(made: Bundle) -> dict[str, bytes]:
     return members(made.archive)
 
 
-@pytest.mark.parametrize("with_logs", [False, True])
-def test_no_planted_secret_is_in_the_bundle(folder: Path, *, with_logs: bool) -> None:
+def test_no_planted_secret_is_in_the_bundle(folder: Path) -> None:
     planted_there = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     assert [secret for secret in SECRETS if secret.encode() not in planted_there] == []
-    made = make_bundle(folder, "mysql", with_logs=with_logs)
+    made = make_bundle(folder, "mysql")
     for content in (made.name.encode(), made.text, made.script or b"", gzip.decompress(made.archive)):
         assert [secret for secret in SECRETS if secret.lower().encode() in content.lower()] == []
     parts = [part for secret in SECRETS for part in secret.replace("/", " ").split()]
@@ -180,39 +177,73 @@ def test_the_session_of_a_bundle_loads_with_the_figures_that_were_measured(
     assert markdown.render(got).encode() == files["report.md"]
 
 
-def test_a_raw_log_is_added_only_if_it_is_asked_for(folder: Path, files: dict[str, bytes], tmp_path: Path) -> None:
-    (tmp_path / "report.json").write_bytes(files["report.json"])
-    log = load_session(tmp_path).runs[0].log or ""
-    assert re.fullmatch(r"logs/001-\[user(-\d)?\]-\[host(-\d)?\]\.err", log)
-    assert b"file '[data]/5.7.22-x/ibdata1' of [serial]" in files[log], "a text has one placeholder"
-    without = make_bundle(folder, "mysql")
-    names = set(members(without.archive))
-    assert not [name for name in names if name.startswith("logs/")]
-    assert "milestones/001.txt" in names
-    assert re.search(r"left out: .*lines of error logs \(\d+\)", "\n".join(without.summary))
+def with_own_log(folder: Path, **settings: str) -> Path:
+    """Stores a session whose first run has a log of a server of the tool's."""
+    session = with_settings(data="/mnt/acme volume/data", **settings)
+    first = with_parts(session.runs[0], log="logs/001-joesmith-db-prod-7.err")
+    keep(replace(session, runs=(first, *session.runs[1:])), folder)
+    text = LOG.read_text(encoding="utf-8").replace("/opt/server/bin/mysqld", "/home/joesmith/.cache/x/bin/mysqld")
+    (folder / "logs" / "001-joesmith-db-prod-7.err").write_text(
+        text
+        + "2026-11-20T20:28:49.8Z 0 [ERROR] InnoDB: file '/mnt/acme volume/data/5.7.22-x/ibdata1' of /srv/joesmith.\n"
+    )
+    return folder
 
 
-@pytest.mark.parametrize("log", sorted((ROOT / "fixtures" / "errorlogs").glob("*.err")), ids=lambda path: path.name)
-def test_all_milestones_of_a_log_are_in_the_bundle(log: Path) -> None:
-    text = log.read_text(encoding="utf-8", errors="replace")
-    lines, left_out = milestones(text)
-    assert len(lines) + left_out == len(text.splitlines())
-    assert {milestone_of(line) for line in lines} >= {milestone_of(line) for line in text.splitlines()} - {None}
-    assert not [line for line in lines if "/srv" in line or "socket" in line]
+def test_the_log_of_a_server_of_the_tool_is_whole_and_without_folders(tmp_path: Path) -> None:
+    made = make_bundle(with_own_log(tmp_path / "s"), "mysql")
+    log = members(made.archive)["logs/001.err"].decode()
+    assert len(log.splitlines()) == len(LOG.read_text(encoding="utf-8").splitlines()) + 1
+    assert log.endswith("InnoDB: file 'ibdata1' of (folder).\n")
+    assert [word for word in ("joesmith", "acme", "/home", "/opt", "/tmp") if word in log] == []
+    assert "; 1 error logs, without folders" in made.summary[0]
+    assert made.text.count(b"Database was not shutdown normally!") == 1, "lines of the log are in the text"
 
 
-def test_every_file_is_listed_with_its_size_and_what_was_masked(made: Bundle, files: dict[str, bytes]) -> None:
-    masked = files["masked.txt"].decode()
-    for placeholder in ("[data]", "[user]", "[host]", "[secret]", "[serial]", "[address]"):
-        assert f"\n{placeholder}  " in masked
-    (log,) = (name for name in files if name.startswith("logs/"))
-    assert f"    {files[log].count(b'[serial]')} in {log}\n" in masked
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"datadir": "/var/lib/mysql"}, {"template": "/srv/own.sql.j2"}, {"insert_template": "own.sql.j2"},
+        {"set": "log_bin=db-prod-7-bin"}, {"before_kill": "load.sh"}, {"queries": "own.sql"}, {"database": "customers"},
+        {"first_queries": "select 1"}, {"variants": "a:tmpdir=/srv/x"},
+    ],
+)  # fmt: skip
+def test_where_the_server_was_given_something_of_the_users_own_the_logs_are_left_out(
+    given: dict[str, str], tmp_path: Path
+) -> None:
+    made = make_bundle(with_own_log(tmp_path / "s", **given), "mysql")
+    assert not [name for name in members(made.archive) if name.startswith("logs/")]
+    assert "error logs (1)" in made.summary[1]
+
+
+@pytest.mark.parametrize(
+    "given", [{"mysqld": "/srv/acme/bin/mysqld"}, {"set": "innodb_io_capacity=5"}, {"note": "mine"}]
+)
+def test_an_own_executable_or_a_plain_option_leaves_the_logs_in(given: dict[str, str], tmp_path: Path) -> None:
+    assert "logs/001.err" in members(make_bundle(with_own_log(tmp_path / "s", **given), "mysql").archive)
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("/home/joe/.cache/x/bin/mysqld: ready for connections.", "mysqld: ready for connections."),
+        ("Location '/tmp/recovery-1/mysqld.pid' in the path", "Location 'mysqld.pid' in the path"),
+        ("socket: '/tmp/recovery-0/mysqld.sock'  port: 0", "socket: 'mysqld.sock'  port: 0"),
+        ("pid-file=/run/db-prod-7.pid", "pid-file=(folder)"),
+        ("Directory '/home/joe' is missing.", "Directory '(folder)' is missing."),
+        ("./discovery/table_1.ibd and 12/34", "./discovery/table_1.ibd and 12/34"),
+        ("See http://dev.mysql.com/doc/refman/5.6/en/x.html", "See http://dev.mysql.com/doc/refman/5.6/en/x.html"),
+        ("from https://mirror.acme.example/mysql.com/x", "from (not shared)"),
+        ("/data/acme volume/x/undo_001 of ~/joe", "undo_001 of (folder)"),
+    ],
+)
+def test_of_a_path_in_a_log_only_the_name_of_a_servers_file_stays(line: str, shown: str) -> None:
+    assert without_folders(line, with_settings(data="/data/acme volume")) == shown
+
+
+def test_every_file_is_listed_with_its_size(made: Bundle, files: dict[str, bytes]) -> None:
     sizes = [(name, len(content)) for name, content in sorted(files.items())]
     assert [(file.name, file.size_bytes) for file in made.files] == sizes
-    replaced = {file.name: file.replaced for file in made.files}
-    used = re.findall(r"^(\[\S+\])  ", masked, re.MULTILINE)
-    assert replaced[log] == sum(files[log].count(placeholder.encode()) for placeholder in used) > 0
-    assert replaced["MANIFEST"] == replaced["masked.txt"] == 0
 
 
 @pytest.mark.parametrize("name", ["2026-11-21-stacks", "2026-11-22-damage"])
@@ -226,7 +257,7 @@ def test_the_archive_of_a_kept_session_is_complete_and_always_the_same(
     subprocess.run(["tar", "xzf", packed], cwd=tmp_path, check=True)
     subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "MANIFEST"], cwd=folder, check=True)
     files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-    assert {"report.json", "report.md", "report.txt", "host.txt", "schema.sql", "inserts.sql", "masked.txt"} <= files
+    assert {"report.json", "report.md", "report.txt", "host.txt", "schema.sql", "inserts.sql", "left-out.txt"} <= files
     assert {"bug.txt", "my-5.7.22.cnf", "my-8.0.31.cnf"} <= files
     assert ("repro.sh" in files) == (made.script is not None) == (name == "2026-11-21-stacks")
     listed = (folder / "MANIFEST").read_text().splitlines()
@@ -300,12 +331,6 @@ def test_the_template_of_an_experiment_is_rendered(kept_sessions: Path) -> None:
     assert b"create table sbtest.sbtest1" in files["schema.sql"].lower()
 
 
-def test_more_names_than_can_be_masked_are_refused(tmp_path: Path) -> None:
-    many = with_settings(set=" ".join(f"report_host=db{number}x" for number in range(1_100)))
-    with pytest.raises(RecoveryError, match="1,000 can be masked"):
-        make_bundle(keep(many, tmp_path / "s"), "mysql")
-
-
 @pytest.mark.parametrize(("setting", "file"), [("template", "schema.sql"), ("insert_template", "inserts.sql")])
 def test_a_file_that_is_not_a_template_is_not_included(setting: str, file: str, tmp_path: Path) -> None:
     """A session from somebody else may name any file of this user."""
@@ -349,11 +374,11 @@ def test_file_names_cannot_leave_the_archive_folder(tmp_path: Path) -> None:
     (folder / "logs" / "a\nb \\.err").write_text("x")
     files = members(make_bundle(folder, "mysql").archive)
     assert not [name for name in files if ".." in name.split("/") or "\n" in name or "\\" in name]
-    assert "log" not in json.loads(files["report.json"])["runs"][0]
+    assert json.loads(files["report.json"])["runs"][0]["log"] is None
     (folder / "logs" / "x y.err").write_text("x")
-    files = members(make_bundle(folder, "mysql", with_logs=True).archive)
+    files = members(make_bundle(folder, "mysql").archive)
     assert not [name for name in files if ".." in name.split("/") or "\n" in name or "\\" in name]
-    assert json.loads(files["report.json"])["runs"][0]["log"] == "logs/x_y.err"
+    assert json.loads(files["report.json"])["runs"][0]["log"] == "logs/001.err"
 
 
 def errors(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -411,14 +436,14 @@ def test_the_command_prints_the_files_and_writes_archive_text_and_script(
     assert list(tmp_path.iterdir()) == []
     assert run(command) == 0
     printed = capsys.readouterr().out
-    assert re.search(r"^report.json +[\d,]+ +\d+$", printed, re.MULTILINE)
-    folder = tmp_path / "three-versions-mysql-bundle"
-    assert "\ninside: tables, figures, phases, log lines about phases, versions, " in printed
+    assert re.search(r"^report.json +[\d,]+$", printed, re.MULTILINE)
+    folder = tmp_path / "20261120T201530Z-crash-recovery-mysql-bundle"
+    assert "\ninside: tables, figures, phases, versions, " in printed
     assert "\nleft out: " in printed
     assert [line.split()[-1] for line in printed.splitlines()[-4:-1]] == [
-        f"{folder.name}/{name}" for name in ("three-versions-mysql.tar.gz", "bug.txt", "repro.sh")
+        f"{folder.name}/{name}" for name in ("20261120T201530Z-crash-recovery-mysql.tar.gz", "bug.txt", "repro.sh")
     ]
-    packed = (folder / "three-versions-mysql.tar.gz").read_bytes()
+    packed = (folder / "20261120T201530Z-crash-recovery-mysql.tar.gz").read_bytes()
     *listed, inside, left_out = (line.split()[0] for line in dry.out.splitlines())
     assert (listed, inside, left_out) == (["file", *sorted(members(packed))], "inside:", "left")
     for name in ("bug.txt", "repro.sh"):
@@ -444,17 +469,16 @@ def test_a_session_of_several_products_needs_a_choice(capsys: pytest.CaptureFixt
 def test_a_bundle_has_the_versions_of_one_product(tmp_path: Path) -> None:
     product, versions, runs = "mysql", ("5.6.24", "5.7.22"), range(1, 13)
     folder = keep(load_session(STORED), tmp_path / "s")
-    for number in (1, 13):
-        (folder / "logs" / f"{number:03d}-x.err").write_text("a line")
-    files = members(make_bundle(folder, product, with_logs=True).archive)
+    for run_with_log in load_session(folder).runs:
+        (folder / str(run_with_log.log)).write_text("a line")
+    files = members(make_bundle(folder, product).archive)
     (tmp_path / "report.json").write_bytes(files["report.json"])
     got = load_session(tmp_path)
     assert got.versions == tuple(got.servers) == versions
     assert [run.number for run in got.runs] == list(runs)
     assert (got.planned_runs, got.status) == (len(runs), "finished")
     assert f"recovery run --version {shlex.quote(' '.join(versions))} --tables 200000" in got.command
-    assert f"logs/{runs[0]:03d}-x.err" in files
-    assert not {f"logs/{number:03d}-x.err" for number in (1, 13)} - {f"logs/{runs[0]:03d}-x.err"} & set(files)
+    assert [name for name in files if name.startswith("logs/")] == [f"logs/{number:03d}.err" for number in runs]
     others = {"5.6.24", "5.7.22", "mariadb-10.11.5"} - set(versions)
     for name in ("report.txt", "report.html"):
         assert not [other for other in others if other.encode() in files[name]], name
@@ -483,7 +507,6 @@ def test_json_names_what_was_written_and_what_is_inside(tmp_path: Path, capsys: 
     with tarfile.open(found["archive"]) as archive:
         inside = {Path(one.name).name: one.size for one in archive.getmembers() if one.isfile()}
     assert {Path(one["name"]).name: one["bytes"] for one in found["files"]} == inside
-    assert all(one["replaced"] >= 0 for one in found["files"])
 
 
 def test_a_session_without_a_difference_makes_no_bundle(

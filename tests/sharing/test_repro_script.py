@@ -224,7 +224,7 @@ def test_text_of_the_session_is_never_run(host: Host) -> None:
 
 
 def test_the_options_of_the_session_are_used_where_they_make_sense(host: Host) -> None:
-    given = "innodb_open_files=300 keyring_file_data=[secret] innodb_undo_directory=/x loose_a=1 skip_log_bin"
+    given = "innodb_open_files=300 keyring_file_data=/srv/k innodb_undo_directory=/x loose_a=1 skip_log_bin"
     options = f"{given} innodb_force_recovery=1 character_set_server=utf8 socket=RUNDIR/mysqld.sock"
     servers = {name: {**facts, "options": options} for name, facts in SESSION.servers.items()}
     assert host.run(replace(SESSION, servers=servers)).returncode == 0

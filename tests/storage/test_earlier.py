@@ -12,7 +12,7 @@ from runs import variants_with
 
 from recovery.model import Run, Session, Verdict
 from recovery.report.json_report import to_json
-from recovery.sharing import allow_list
+from recovery.sharing.reduction import own_words
 from recovery.storage import earlier
 from recovery.storage.earlier import other_sessions
 from recovery.storage.sessions import REPORT_FILE
@@ -85,4 +85,4 @@ def test_only_the_newest_of_many_sessions_are_read_and_it_is_said(
     found = other_sessions(tmp_path, [session()], without=())
     assert [cell.mean for cell in found.cells] == [14.0, 13.0]
     assert found.note == "Earlier sessions on this host: only the newest 2 of 5 were read."
-    assert allow_list.note(found.note) == found.note
+    assert own_words(found.note) == found.note

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
@@ -53,13 +53,13 @@ _MAX_OPEN_TABLES = 2
 """Most tables of hottest functions that are shown at once; if there are more, all are folded."""
 _FACTS = ("Settings", "Host")
 SPEEDSCOPE = "https://www.speedscope.app"
-_SPEEDSCOPE = Markup('To zoom and search, open <a href="{0}">{0}</a> and drop the file <code>{1}</code> on it.')
+_SPEEDSCOPE = Markup('<a href="{0}">{0}</a> draws all stacks of a run: drop its file on it, such as <code>{1}</code>.')
 Tables = Sequence[Table]
 
 
-def sections(session: Session, flames: Mapping[int, str]) -> tuple[PageSection, ...]:
-    """Returns the sections of the page, without empty ones. `flames` has a flame graph by the number of the run."""
-    found = (page_section(section, session, flames) for section in sections_of(session) if section.key != "warnings")
+def sections(session: Session) -> tuple[PageSection, ...]:
+    """Returns the sections of the page, without empty ones."""
+    found = (page_section(section, session) for section in sections_of(session) if section.key != "warnings")
     return tuple(section for section in found if section.parts)
 
 
@@ -114,18 +114,19 @@ def _without_entries(part: Part, entries: Collection[LegendEntry]) -> Part:
     return replace(part, legend=tuple(entry for entry in part.legend if entry not in entries))
 
 
-def page_section(about: Section, session: Session, flames: Mapping[int, str], *, number: int = 1) -> PageSection:
+def page_section(about: Section, session: Session, *, number: int = 1) -> PageSection:
     """Returns a section with its headings. If a page has several sessions, `number` is that of this one."""
-    charts, tables = tuple(about.charts(session)), page_tables(about, session)
+    charts, tables, lead = tuple(about.charts(session)), page_tables(about, session), about.lead
     if about.key == "stacks":
-        parts: tuple[Part, ...] = stack_parts(session, flames, tables)
+        parts: tuple[Part, ...] = stack_parts(session, tables)
+        lead = _drawn_by_speedscope(session)
     elif about.key == "measured-on":
         parts = setup_parts(tables)
     else:
         parts = table_sections(about.key, tables)
     # If the question is what survived a crash, the tables come first and the charts of seconds after them.
     in_order = charts + parts if is_compared(session) else parts + charts
-    section = tidied(PageSection(about.key, about.title or session.title, in_order, about.lead))
+    section = tidied(PageSection(about.key, about.title or session.title, in_order, lead))
     return section if number == 1 else _numbered(section, number)
 
 
@@ -160,28 +161,21 @@ def setup_parts(tables: Tables) -> tuple[Part, ...]:
     return (*table_parts("about", *shown), *_folded_each("about", [table for table in tables if table not in shown]))
 
 
-def stack_parts(session: Session, flames: Mapping[int, str], tables: Tables) -> tuple[Part, ...]:
-    """Returns the hottest functions, a flame graph for each sampled run, and the call chains, folded."""
+def stack_parts(session: Session, tables: Tables) -> tuple[Part, ...]:
+    """Returns the hottest functions, and the call chains, folded."""
     count = sum(bool(run.stacks.hottest) for run in session.runs)
     hottest, chains = tables[:count], tables[count:]
     shown = table_parts("hottest", *hottest) if count <= _MAX_OPEN_TABLES else _folded_each("hottest", hottest)
     folded = FoldedParts(
         f"Most frequent call chains: {fmt.count_text(len(chains), 'table')}", table_parts("stacks", *chains)
     )
-    return (*shown, *_flames(session, flames), *((folded,) if chains else ()))
+    return (*shown, *((folded,) if chains else ()))
 
 
-def _flames(session: Session, flames: Mapping[int, str]) -> Iterator[Part]:
-    for run in session.runs:
-        if run.number in flames:
-            title = f"Flame graph of run {run.number}, {run.version} {run.variant}"
-            # Drawn by flame_graph(), which escapes every name in it.
-            drawing = Markup(flames[run.number])  # noqa: S704
-            notes = (
-                "From top to bottom: phase, thread, and calls. The width is the number of samples.",
-                _SPEEDSCOPE.format(SPEEDSCOPE, fmt.printable(run.stacks.file or "")),
-            )
-            yield FoldedParts(title, (Chart(f"flame-{run.number}", title, drawing, notes=notes, wide=True),))
+def _drawn_by_speedscope(session: Session) -> str:
+    """Returns what draws the stored stacks of a session; empty if no file of them is stored."""
+    file = next((run.stacks.file for run in session.runs if run.stacks.file), None)
+    return "" if file is None else _SPEEDSCOPE.format(SPEEDSCOPE, fmt.printable(file))
 
 
 def _folded_each(key: str, found: Tables) -> Iterator[Part]:
@@ -299,8 +293,8 @@ class SiteLinks:
     """Whether search engines may list the page."""
 
 
-def render(session: Session, flames: Mapping[int, str] | None = None, *, site: SiteLinks | None = None) -> str:
-    """Returns the whole page. `flames` has a flame graph by the number of the run. `site` is as in PageContent."""
+def render(session: Session, *, site: SiteLinks | None = None) -> str:
+    """Returns the whole page. `site` is as in PageContent."""
     return render_content(
         PageContent(
             question=session.question,
@@ -309,7 +303,7 @@ def render(session: Session, flames: Mapping[int, str] | None = None, *, site: S
             answers=_answers(session),
             # Those of each cell, which the answer quotes, and not the merged ones of the reports as text.
             findings=findings_of_each_cell(session),
-            sections=sections(session, flames or {}),
+            sections=sections(session),
             notes=session.notes,
             commands=(session.command,),
             source=f"report.json {'of each session' if isinstance(session, CombinedSession) else 'in the same folder'}",

@@ -36,8 +36,6 @@ class Chart:
     svg: Markup
     legend: tuple[LegendEntry, ...] = ()
     notes: tuple[str, ...] = ()
-    wide: bool = False
-    """Whether the chart keeps its width and scrolls inside a box, instead of growing with the window."""
     heading: str | None = None
     """What is shown as its title if a heading above says a part of it; empty if that says all of it."""
     kind: str = field(default="chart", init=False)
