@@ -209,9 +209,10 @@ def words_and_settings(command: str) -> tuple[list[str] | None, list[str]]:
         ["make", "-n", *words[1:]], cwd=ROOT, env=as_a_user(), capture_output=True, text=True, check=False
     )
     assert shown.returncode == 0, shown.stderr
-    run = [line for line in shown.stdout.splitlines() if line.startswith(".venv/bin/recovery ")]
+    found = re.search(r"^RECOVERY_ARGS=\S+ \.venv/bin/recovery (.+)$", shown.stdout, re.MULTILINE)
     settings = [word for word in words[2:] if not word.startswith("ARGS=")]
-    return (shlex.split(run[0])[1:] if run else None), settings
+    more = [word.removeprefix("ARGS=") for word in words[2:] if word.startswith("ARGS=")]
+    return (shlex.split(" ".join([found[1], *more])) if found else None), settings
 
 
 def examined(path: Path, _: object, *, as_is: bool) -> OwnData:
@@ -231,6 +232,7 @@ def parse(words: list[str] | None, settings: list[str]) -> None:
         patch.setattr("recovery.cli.parse.examine", examined)
         for setting in settings:
             name, _, value = setting.partition("=")
+            assert name.lower() in BY_NAME, f"there is no setting {name}"
             patch.setenv(BY_NAME[name.lower()].variable, OPTIONS_FILE if name == "DEFAULTS_FILE" else value)
         command: click.Command = cli
         while isinstance(command, click.Group) and words and not words[0].startswith("-"):

@@ -90,7 +90,7 @@ def test_a_script_that_is_not_constant_is_found() -> None:
 NASTY = "$(touch {0}) `touch {0}`;touch {0}"
 
 
-@pytest.mark.parametrize("name", ["VERSION", "TEMPLATE", "PYTHON"])
+@pytest.mark.parametrize("name", ["VERSION", "TEMPLATE", "PYTHON", "ARGS", "RECOVERY"])
 def test_make_does_not_expand_settings(name: str, tmp_path: Path) -> None:
     touched = tmp_path / "touched"
     given = f"{name}=$(shell touch {touched}){NASTY.format(touched)}"

@@ -31,6 +31,8 @@ from recovery.cli.settings import (
     refuse_empty_and_unknown,
     refuse_empty_words,
     refuse_replaced_options,
+    unused_by_make,
+    words_of_make,
 )
 from recovery.errors import HostUnfitError, InterruptedByUserError, RecoveryError, UsageError, escape_control
 from recovery.linux.privileges import refuse_steps, refused_steps
@@ -141,6 +143,7 @@ def run(arguments: list[str]) -> int:
     Every error that a user can cause is caught here, and printed as two lines: what is wrong, and what to do."""
     config: dict[str, Any] = {}
     try:
+        arguments = [*arguments, *words_of_make(os.environ)]
         refuse_empty_and_unknown(os.environ)
         refuse_empty_words(arguments)
         refuse_replaced_options(arguments)
@@ -245,7 +248,12 @@ def _print_make_command(arguments: list[str]) -> None:
     """Prints the command that a make target runs.
 
     The measuring commands are left out: they print themselves, with every setting resolved."""
-    if "MAKELEVEL" in os.environ and arguments and arguments[0] not in MEASURING_COMMANDS:
+    if "MAKELEVEL" not in os.environ or not arguments:
+        return
+    if arguments[0] in MEASURING_COMMANDS:
+        for note in unused_by_make(os.environ):
+            print_line(f"note: {note}", err=True)
+    else:
         given = [f"{name}={shlex.quote(value)}" for name, value in sorted(os.environ.items()) if _is_setting(name)]
         print_line("$ " + " ".join([*given, "recovery", shlex.join(arguments)]), err=True)
 

@@ -1,8 +1,7 @@
 """Contains the option table, with one row for each option of the commands that measure.
 
 A row defines the option of the command line, the variable of make and of the environment, the key in recovery.toml, and
-the option in the command that repeats a session. No other place defines these options. The Makefile has two lists of
-their names, which a test compares with the table.
+the option in the command that repeats a session. No other place defines these options.
 """
 
 from __future__ import annotations
@@ -94,8 +93,6 @@ class Option:
     """Whether the option exists on the command line only, without a variable and without a key in recovery.toml."""
     short: str | None = None
     """Its short form, such as `-v`."""
-    from_environment: bool = False
-    """Whether make takes the variable also from its environment. The names of the others are too common there."""
     field: str = ""
     """The field of the Request that has its value, such as `sizes.schema.tables`. For an option of some experiments,
     the field of their class of options: `LoadOptions.seconds`. Empty: it is not part of the request."""
@@ -176,7 +173,7 @@ def _texts(text: Callable[[Any], str]) -> Callable[[Iterable[Any]], tuple[str, .
 OPTIONS = (
     Option(
         "version", "Servers: 5.7.22, 8.0, mariadb-10.11.5, lts …; several separated by spaces.", "VERSION",
-        parameter="versions", several=True, from_environment=True,
+        parameter="versions", several=True,
         field="servers.versions", stored="version", lasting=True, plain=_PLAIN,
     ),
     Option(
@@ -184,11 +181,11 @@ OPTIONS = (
         values=("quick", "standard", "published"), common=False,
     ),
     Option(
-        "tables", "Tables in each schema, like 20k. [default: 200000]", "N", Kind.WHOLE, from_environment=True,
+        "tables", "Tables in each schema, like 20k. [default: 200000]", "N", Kind.WHOLE,
         field="sizes.schema.tables", convert=values.count(values.MAX_TABLES), stored="tables", lasting=True,
     ),
     Option(
-        "schemas", "Number of schemas. [default: 1]", "N", Kind.WHOLE, common=False, from_environment=True,
+        "schemas", "Number of schemas. [default: 1]", "N", Kind.WHOLE, common=False,
         field="sizes.schema.databases", convert=values.count(values.MAX_SCHEMAS), stored="schemas", lasting=True,
     ),
     Option(
@@ -216,7 +213,7 @@ OPTIONS = (
         stored="statistics", lasting=True,
     ),
     Option(
-        "runs", "Runs of every variant. [default: 5]", "N", Kind.WHOLE, from_environment=True,
+        "runs", "Runs of every variant. [default: 5]", "N", Kind.WHOLE,
         field="sizes.runs", convert=values.run_count, stored="runs",
     ),
     Option(
@@ -240,20 +237,19 @@ OPTIONS = (
     ),
     Option(
         "data", "Where data directories live: a folder on the volume under test.", kind=Kind.PATH,
-        from_environment=True,
         field="output.data", convert=_value_only(values.absolute_path), stored="data", lasting=True, plain=_ANY,
     ),
     Option(
-        "results", "Where sessions are stored.", kind=Kind.PATH, default=DEFAULT_RESULTS, from_environment=True,
+        "results", "Where sessions are stored.", kind=Kind.PATH, default=DEFAULT_RESULTS,
         field="output.results", convert=_value_only(values.absolute_path), plain=_ANY,
     ),
     Option(
         "mysqld", "Your own server: an executable, an unpacked tarball's folder, or a tarball's path or URL; repeated "
-        "to compare several, such as base=PATH.", "[NAME=]PATH", Kind.OWN_SERVER, several=True, from_environment=True,
+        "to compare several, such as base=PATH.", "[NAME=]PATH", Kind.OWN_SERVER, several=True,
         field="servers.mysqld", convert=_value_only(values.parse_own_servers), stored="mysqld", lasting=True,
     ),
     Option(
-        "archive", "A mirror of the vendor's archive.", "URL", from_environment=True,
+        "archive", "A mirror of the vendor's archive.", "URL",
         field="servers.archive", stored="archive", lasting=True,
     ),
     Option(
@@ -262,41 +258,38 @@ OPTIONS = (
     ),
     Option(
         "engine", "What runs the servers: containers or local processes. [default: auto: Docker where one answers]",
-        values=(AUTO, "docker", "local"), from_environment=True,
+        values=(AUTO, "docker", "local"),
         field="servers.engine", stored="engine", lasting=True,
     ),
     Option(
-        "image", "Your own image of a server.", "NAME", from_environment=True,
+        "image", "Your own image of a server.", "NAME",
         field="servers.image", stored="image", lasting=True,
     ),
     Option(
-        "registry", "Where images are pulled from, in place of the engine's default.", "HOST", from_environment=True,
+        "registry", "Where images are pulled from, in place of the engine's default.", "HOST",
         field="servers.registry", stored="registry", lasting=True,
     ),
     Option(
         "read_iops", "Limit the measured server to so many reads a second of the disk under the data.", "N", Kind.WHOLE,
-        from_environment=True,
         field="servers.limits.read_iops", convert=values.limit("parse_read_iops"), stored="read_iops", lasting=True,
     ),
     Option(
         "read_bps", "Limit its reads to so many bytes a second, like 100m (k, m and g are powers of 1024).", "BYTES",
-        Kind.WHOLE, from_environment=True,
+        Kind.WHOLE,
         field="servers.limits.read_bps", convert=values.limit("parse_read_bps"), text=values.format_limit,
         stored="read_bps", lasting=True,
     ),
     Option(
         "memory", "Limit its memory, page cache included, like 2g.", "BYTES", Kind.WHOLE,
-        from_environment=True,
         field="servers.limits.memory_bytes", convert=values.limit("parse_memory"), text=values.format_limit,
         stored="memory_bytes", lasting=True,
     ),
     Option(
-        "cpus", "Limit its CPU time to so many CPUs, like 1.5.", "N", Kind.NUMBER, from_environment=True,
+        "cpus", "Limit its CPU time to so many CPUs, like 1.5.", "N", Kind.NUMBER,
         field="servers.limits.cpus", convert=values.limit("parse_cpus"), stored="cpus", lasting=True,
     ),
     Option(
         "cpu_set", "Let it use only these CPUs, like 0-63; clients of a load get the others.", "LIST",
-        from_environment=True,
         field="servers.limits.cpu_set", convert=values.limit("parse_cpu_set"), stored="cpu_set", lasting=True,
         plain=_PLAIN,
     ),
@@ -411,7 +404,7 @@ OPTIONS = (
     Option(
         "no_drop_caches", "Never drop the whole host's caches: evict the files one by one.", kind=Kind.FLAG,
     ),
-    Option("unprivileged", "Take no step that needs root.", kind=Kind.FLAG, from_environment=True),
+    Option("unprivileged", "Take no step that needs root.", kind=Kind.FLAG),
     Option(
         "no_probe", "Do not measure the storage's small reads beforehand.", kind=Kind.FLAG,
         field="method.probe", convert=lambda *_: False,
@@ -444,7 +437,7 @@ OPTIONS = (
     ),
     # Options of single experiments.
     Option(
-        "seconds", "Measured seconds of each load. [default: 60]", "N", Kind.WHOLE, common=False, from_environment=True,
+        "seconds", "Measured seconds of each load. [default: 60]", "N", Kind.WHOLE, common=False,
         field="LoadOptions.seconds", convert=values.count(values.MAX_SECONDS), stored="seconds",
     ),
     Option(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -78,14 +77,6 @@ def test_replaced_settings_are_refused(
         monkeypatch.setenv(name, value)
     assert main.run(words) == 2
     assert error in capsys.readouterr().err
-
-
-def test_make_refuses_the_replaced_setting() -> None:
-    made = subprocess.run(
-        ["make", "--dry-run", "doctor", "NO_ROOT_STEPS=1"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert made.returncode == 2
-    assert "NO_ROOT_STEPS was replaced by UNPRIVILEGED=1" in made.stderr
 
 
 def test_a_refusal_ends_with_its_block() -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import subprocess
 import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import click
 import pytest
@@ -17,7 +15,7 @@ from recovery.cli import options, parse
 from recovery.cli.commands import COMMANDS, RecoveryGroup
 from recovery.cli.measure import request_from_arguments
 from recovery.cli.measuring_command import MeasuringCommand
-from recovery.cli.options import BY_NAME, OPTIONS, SETTINGS, Kind, Option, repeat_command
+from recovery.cli.options import BY_NAME, OPTIONS, Kind, Option, repeat_command
 from recovery.cli.values import (
     count,
     parse_count,
@@ -37,8 +35,6 @@ from recovery.model import Layout, NamedSettings
 from recovery.mysqld import startup
 from recovery.profiling import samplers
 from recovery.session.request import with_seed
-
-MAKEFILE = (Path(__file__).parents[2] / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
 
 # --- Values
 
@@ -163,14 +159,6 @@ def test_invalid_variants_are_refused(texts: tuple[str, ...], message: str) -> N
 
 
 # --- The option table
-
-
-@pytest.mark.parametrize(("name", "from_environment"), [("VARIABLES", True), ("GIVEN_TO_MAKE", False)])
-def test_make_passes_on_every_setting(name: str, from_environment: bool) -> None:
-    found = re.search(rf"^{name} := (.*)$", MAKEFILE, re.MULTILINE)
-    assert found is not None
-    settings = {one.name.upper() for one in SETTINGS if one.from_environment == from_environment}
-    assert set(found[1].split()) == settings
 
 
 def test_defaults_equal_those_of_the_modules_that_the_table_does_not_import() -> None:
