@@ -32,11 +32,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "status": (INSPECT, "status:status", "Show the running session."),
     "docs": (INSPECT, "docs:docs", "Print a page of the documentation, or a section of it."),
     "doctor": (MANAGE, "doctor:doctor", "Check this host."),
-    "versions": (MANAGE, "report:versions", "List the available servers."),
-    "datadirs": (MANAGE, "report:datadirs", "List or remove kept data directories."),
+    "versions": (MANAGE, "versions:versions", "List the available servers."),
+    "datadirs": (MANAGE, "datadirs:datadirs", "List or remove kept data directories."),
     "images": (MANAGE, "images:images", "List, build or remove images of servers."),
-    "schema": (MANAGE, "report:schema", "Print the SQL script that creates the tables."),
-    "completion": (MANAGE, "report:completion", "Print the completion script of your shell."),
+    "schema": (MANAGE, "schema:schema", "Print the SQL script that creates the tables."),
+    "completion": (MANAGE, "completion_script:completion", "Print the completion script of your shell."),
 }
 """Commands by name: the group in the help, `module:attribute`, and one line of help."""
 SESSION_COMMANDS = ("resume", "repeat", "report", "compare", "bundle")
