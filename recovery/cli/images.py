@@ -90,7 +90,9 @@ def images_build(
     if not versions and not mysqld:
         raise UsageError("no server was named", "name one: `recovery images build 5.7.22`")
     if mysqld and len(versions) > 1:
-        raise UsageError("--mysqld has one version, but several are named", "name one version, or none: it is asked")
+        raise UsageError(
+            "a server has one version, but several are named", "name one version, or none: it is asked", option="mysqld"
+        )
     at = endpoint()
     client = connect(at)
     print_line(f"the Docker engine at {at}", err=True)

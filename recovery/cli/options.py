@@ -135,11 +135,20 @@ class Option:
         return plain is not None and plain.fullmatch(str(value)) is not None
 
     def value_of(self, given: Any) -> Any:
-        """Returns the value of the field for what the user gave, or what is stored; None if that is nothing."""
+        """Returns the value of the field for what the user gave, or what is stored; None if that is nothing. Raises
+        UsageError, which names the option, for a value that is not valid."""
         if given is None or given is False or given == ():
             return None
-        called = self.flag if self.line_only else self.name.upper()
-        return self.convert(called, given) if self.convert else given
+        try:
+            return self.convert(given) if self.convert else given
+        except UsageError as error:
+            error.option = self.named
+            raise
+
+    @property
+    def named(self) -> str:
+        """Returns its name for an error: its flag alone if it has no variable."""
+        return self.flag if self.line_only else self.name
 
     def to_stored(self, value: Any) -> Any:
         """Returns the value of the field as it is stored with a session."""
@@ -159,11 +168,6 @@ class Option:
         if self.several:
             return (stored,) if self.kind is Kind.SENTENCE else tuple(shlex.split(stored))
         return self.text(self.value_of(stored)) if self.text else stored
-
-
-def _value_only(parse: Callable[[Any], Any]) -> Converter:
-    """Returns the converter for a parser that needs no name of the option for its errors."""
-    return lambda _, value: parse(value)
 
 
 def _texts(text: Callable[[Any], str]) -> Callable[[Iterable[Any]], tuple[str, ...]]:
@@ -191,7 +195,7 @@ OPTIONS = (
     Option(
         "layout", "Layout of the tables: files, general (all in one file), partitioned or encrypted. [default: files]",
         "NAME", common=False,
-        field="sizes.schema.layout", convert=_value_only(values.parse_layout), stored="layout", lasting=True,
+        field="sizes.schema.layout", convert=values.parse_layout, stored="layout", lasting=True,
         plain=_PLAIN,
     ),
     Option(
@@ -209,7 +213,7 @@ OPTIONS = (
     Option(
         "statistics", "Store persistent statistics of each table as it is built: on or off. [default: off]",
         values=("on", "off"), common=False,
-        field="sizes.schema.statistics", convert=_value_only(values.parse_switch), text=values.switch_text,
+        field="sizes.schema.statistics", convert=values.parse_switch, text=values.switch_text,
         stored="statistics", lasting=True,
     ),
     Option(
@@ -237,16 +241,16 @@ OPTIONS = (
     ),
     Option(
         "data", "Where data directories live: a folder on the volume under test.", kind=Kind.PATH,
-        field="output.data", convert=_value_only(values.absolute_path), stored="data", lasting=True, plain=_ANY,
+        field="output.data", convert=values.absolute_path, stored="data", lasting=True, plain=_ANY,
     ),
     Option(
         "results", "Where sessions are stored.", kind=Kind.PATH, default=DEFAULT_RESULTS,
-        field="output.results", convert=_value_only(values.absolute_path), plain=_ANY,
+        field="output.results", convert=values.absolute_path, plain=_ANY,
     ),
     Option(
         "mysqld", "Your own server: an executable, an unpacked tarball's folder, or a tarball's path or URL; repeated "
         "to compare several, such as base=PATH.", "[NAME=]PATH", Kind.OWN_SERVER, several=True,
-        field="servers.mysqld", convert=_value_only(values.parse_own_servers), stored="mysqld", lasting=True,
+        field="servers.mysqld", convert=values.parse_own_servers, stored="mysqld", lasting=True,
     ),
     Option(
         "archive", "A mirror of the vendor's archive.", "URL",
@@ -300,7 +304,7 @@ OPTIONS = (
     ),
     Option(
         "set", "A mysqld option; may be repeated.", "NAME=VALUE", parameter="settings", several=True,
-        field="servers.options", convert=_value_only(values.parse_settings), stored="set", text=values.settings_texts,
+        field="servers.options", convert=values.parse_settings, stored="set", text=values.settings_texts,
         lasting=True,
     ),
     Option(
@@ -310,7 +314,7 @@ OPTIONS = (
     Option(
         "datadir", "A data directory of your own, of a server that has ended: it is only read, and a copy is measured.",
         kind=Kind.PATH, common=False,
-        field="OwnDataOptions.datadir", convert=_value_only(values.absolute_path), stored="datadir", lasting=True,
+        field="OwnDataOptions.datadir", convert=values.absolute_path, stored="datadir", lasting=True,
     ),
     Option(
         "as_is", "With --datadir, time the recovery that is ahead of it, without inserts and a kill of the tool's own.",
@@ -327,17 +331,17 @@ OPTIONS = (
         "possible, too. NAME: without options is the server as it is. The others are compared with the first.",
         "NAME:OPTION=VALUE,...",
         parameter="variants", several=True,
-        field="servers.named_settings", convert=_value_only(values.parse_variants), text=_texts(values.variant_text),
+        field="servers.named_settings", convert=values.parse_variants, text=_texts(values.variant_text),
         stored="variants", lasting=True,
     ),
     Option(
         "template", "Your own schema template.", kind=Kind.PATH, common=False,
-        field="sizes.schema.template", convert=_value_only(values.absolute_path), stored="template",
+        field="sizes.schema.template", convert=values.absolute_path, stored="template",
         lasting=True,
     ),
     Option(
         "insert_template", "Your own insert script's template.", kind=Kind.PATH, common=False,
-        field="sizes.insert_template", convert=_value_only(values.absolute_path), stored="insert_template",
+        field="sizes.insert_template", convert=values.absolute_path, stored="insert_template",
         lasting=True,
     ),
     Option(
@@ -407,12 +411,12 @@ OPTIONS = (
     Option("unprivileged", "Take no step that needs root.", kind=Kind.FLAG),
     Option(
         "no_probe", "Do not measure the storage's small reads beforehand.", kind=Kind.FLAG,
-        field="method.probe", convert=lambda *_: False,
+        field="method.probe", convert=lambda _: False,
     ),
     Option(
         "note", 'A note for the report, like "io2, 5000 IOPS"; may be repeated.', "TEXT",
         Kind.SENTENCE, parameter="notes", several=True,
-        field="output.note", convert=_value_only(values.parse_notes), stored="note", lasting=True, plain=_ANY,
+        field="output.note", convert=values.parse_notes, stored="note", lasting=True, plain=_ANY,
     ),
     Option(
         "keep", "Never remove a data directory to make room for the next version.", kind=Kind.FLAG,
@@ -470,7 +474,7 @@ OPTIONS = (
     Option(
         "option", "A server option, and the values to measure it at: table_open_cache=400,4000; may be repeated.",
         "NAME=VALUE,...", parameter="options", several=True, common=False,
-        field="ExperimentOptions.options", convert=lambda _, texts: tuple(map(values.parse_server_option, texts)),
+        field="ExperimentOptions.options", convert=lambda texts: tuple(map(values.parse_server_option, texts)),
         text=lambda options: tuple(f"{name}={','.join(found)}" for name, found in options), stored="options",
     ),
     Option(
@@ -544,7 +548,7 @@ OPTIONS = (
     Option(
         "profile", "One more run of every variant, not averaged, with a profile of the server by perf.", kind=Kind.FLAG,
         common=False,
-        field="method.stacks", convert=lambda *_: "perf",
+        field="method.stacks", convert=lambda _: "perf",
     ),
     Option(
         "waits", "One more run of every variant, not averaged, in which the server counts waits for mutexes and locks.",
@@ -590,7 +594,8 @@ class Choice(click.Choice[str]):
         if value not in self.choices:
             *most, last = self.choices
             hint = did_you_mean(value.lower(), self.choices, otherwise=f"give {', '.join(most)} or {last}")
-            raise UsageError(f"{_as_written(value, param)} is not valid", hint)
+            option = option_of(param)
+            raise UsageError(f"{value if option else repr(value)} is not valid", hint, option=option)
         return super().convert(value, param, ctx)
 
 
@@ -602,12 +607,17 @@ class _Seconds(click.FloatRange):
             number = math.nan
         if math.isnan(number):
             hint = f"give seconds from {self.min:g} to {self.max:,.0f}"
-            raise UsageError(f"{_as_written(value, param)} is not valid", hint)
+            raise UsageError(f"{value} is not valid", hint, option=option_of(param))
         return number
 
 
-def _as_written(value: str, param: click.Parameter | None) -> str:
-    return f"{max(param.opts, key=len)}={value}" if isinstance(param, click.Option) else f"'{value}'"
+def option_of(param: click.Parameter | None) -> str:
+    """Returns the name for an error about this parameter of click: empty for an argument."""
+    if not isinstance(param, click.Option):
+        return ""
+    flag = max(param.opts, key=len)
+    own = BY_NAME.get(flag.removeprefix("--").replace("-", "_"))
+    return flag if own is None or param.envvar is None else own.name
 
 
 _TYPES = {
@@ -690,7 +700,7 @@ def _in_any_folder(option: Option, value: Any) -> str:
         return str(values.absolute_path(value))
     if option.kind is Kind.OWN_SERVER:
         return values.absolute_own_server(text)
-    return shlex.join(values.split_command(option.name.upper(), text)) if option.kind is Kind.COMMAND else text
+    return shlex.join(values.split_command(text)) if option.kind is Kind.COMMAND else text
 
 
 def refuse_unused_variables(environment: Mapping[str, str], command: click.Command) -> None:
@@ -698,8 +708,8 @@ def refuse_unused_variables(environment: Mapping[str, str], command: click.Comma
     known = {parameter.envvar for parameter in command.params}
     for option in SETTINGS:
         if option.variable in environment and option.variable not in known:
-            name = option.name.upper()
-            hint = f"leave {name} out; `recovery {command.name} --help` has what it takes"
-            if name == "EVERY" and BY_NAME["repeat"].variable in environment:
-                hint = "the time from the start of a session to that of the next is REPEAT_EVERY="
-            raise UsageError(f"{name}={environment[option.variable]} has no effect on {command.name}", hint)
+            hint = f"leave it out; `recovery {command.name} --help` has what it takes"
+            if option.name == "every" and BY_NAME["repeat"].variable in environment:
+                hint = "the time from the start of a session to that of the next is --repeat-every"
+            text = f"{environment[option.variable]} has no effect on {command.name}"
+            raise UsageError(text, hint, option=option.name)

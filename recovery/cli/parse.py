@@ -182,12 +182,12 @@ def complete_from_newest_session(given: GivenOptions) -> GivenOptions:
         return given
     # The report names the server to run, so it must be trusted.
     if reason := why_not_trusted(folder / REPORT_FILE):
-        raise UsageError(f"the newest session, {folder}, cannot be used: {reason}", "give VERSION=")
+        raise UsageError(f"the newest session, {folder}, cannot be used: {reason}", "give --version")
     try:
         session = load_session(folder)
     except RecoveryError as error:
         raise UsageError(
-            f"the newest session cannot be used: {error.message}", f"give VERSION=, or {error.hint}"
+            f"the newest session cannot be used: {error.message}", f"give --version, or {error.hint}"
         ) from None
     if not session.has_caches:  # it has other tables
         return given
@@ -218,7 +218,7 @@ def _lasting_options(settings: Mapping[str, str], given: GivenOptions) -> dict[s
             except ValueError as error:
                 raise UsageError(
                     f"the newest session cannot be used: its setting '{option.stored}' is damaged ({error})",
-                    "give VERSION=, or measure something else first",
+                    "give --version, or measure something else first",
                 ) from None
     return stored
 
@@ -299,8 +299,9 @@ def _with_file_options(
         if not_used := (*used.settings, *left_out, *file.skipped):
             why = f"it has only {', '.join(not_used[:3])}"
         raise UsageError(
-            f"no option of DEFAULTS_FILE={file.path}{included} is used: {why}",
-            "name the file that has the server's options, or leave DEFAULTS_FILE out",
+            f"no option of {file.path}{included} is used: {why}",
+            "name the file that has the server's options, or leave it out",
+            option="defaults_file",
         )
     notes = [f"Used of {name}: {count_text(count, 'option')}."]
     if left_out:
@@ -348,16 +349,18 @@ def _own_data(scenario: str, given: GivenOptions, file: DefaultsFile | None) -> 
     """Returns what the data directory of DATADIR= holds, or None without it."""
     path, as_is = given.get("datadir"), bool(given.get("as_is"))
     if given.get("predicted") is not None and not (path and as_is):
-        raise UsageError("PREDICTED= is about the recovery that is ahead of your data", "give DATADIR= and AS_IS=1")
+        raise UsageError(
+            "it is about the recovery that is ahead of your data", "give --datadir and --as-is", option="predicted"
+        )
     if path is None:
         for name in filter(given.get, ("as_is", "before_kill")):
-            raise UsageError(f"{name.upper()}= is about a data directory of your own", "name it with DATADIR=")
+            raise UsageError("it is about a data directory of your own", "name it with --datadir", option=name)
         return None
-    for with_option, names in (("DATADIR", _OF_OWN_TABLES), ("AS_IS", _OF_OWN_CRASH if as_is else ())):
+    for with_option, names in (("--datadir", _OF_OWN_TABLES), ("--as-is", _OF_OWN_CRASH if as_is else ())):
         for name in filter(given.get, names):
-            raise UsageError(f"{name.upper()}= does not apply to {with_option}=", "leave one of them out")
+            raise UsageError(f"it does not apply to {with_option}", "leave one of them out", option=name)
     for name in filter(given.get, ("as_is", "before_kill") if scenario == "clean-start" else ()):
-        raise UsageError(f"{name.upper()}= is about a crash, and clean-start has none", f"leave {name.upper()}= out")
+        raise UsageError("it is about a crash, and clean-start has none", "leave it out", option=name)
     places = {} if file is None else used_options(file, partial(_server_kinds, given), only=PLACE_OPTIONS).places
     return examine(absolute_path(path).resolve(), places, as_is=as_is)
 
@@ -401,7 +404,7 @@ def _with_servers(given: GivenOptions, own_data: OwnData | None) -> GivenOptions
     versions = split_versions(given["versions"])
     for name in ("mysqld", "image"):
         if given[name] and len(versions) > 1:
-            raise UsageError(f"--{name} has one version, but --version names several", "name one version or none")
+            raise UsageError("a server has one version, and --version names several", "name one or none", option=name)
     if versions:
         return {**given, "versions": (" ".join(_without_repeats(versions)),)}
     if given["mysqld"] or given["image"]:
@@ -409,7 +412,7 @@ def _with_servers(given: GivenOptions, own_data: OwnData | None) -> GivenOptions
     if own_data is None:
         return {**given, "versions": (DEFAULT_VERSION,)}
     if own_data.version is None:
-        raise UsageError(f"the files of {own_data.path} do not say their version", "give VERSION= or MYSQLD=")
+        raise UsageError(f"the files of {own_data.path} do not say their version", "give --version or --mysqld")
     return {**given, "versions": (own_data.version.release,)}
 
 
@@ -429,7 +432,7 @@ def _checked_baseline(servers: Servers) -> str | None:
     if named is None or named in names:
         return named
     if names:
-        raise UsageError(f"BASELINE={named} is not measured", f"use one of: {' '.join(names)}")
+        raise UsageError(f"{named} is not measured", f"use one of: {' '.join(names)}", option="baseline")
     try:
         release = parse_request(named).release
     except UsageError:
@@ -438,17 +441,20 @@ def _checked_baseline(servers: Servers) -> str | None:
         if named == version or (release or named) == parse_version_option(version).release:
             return version
     measured = " ".join(servers.versions) or "nothing"
-    raise UsageError(f"BASELINE={named} is not measured", f"use one of --version: {measured}")
+    raise UsageError(f"{named} is not measured", f"use one of VERSION: {measured}", option="baseline")
 
 
 def _check_runs_and_precision(given: GivenOptions) -> None:
     if not given.get("precision"):
         if given.get("max_runs"):
-            raise UsageError("--max-runs has no effect without --precision", "give PRECISION=5%, or --runs alone")
+            raise UsageError(
+                "it has no effect without --precision", "give --precision 5%, or --runs alone", option="max_runs"
+            )
     elif given["runs"]:
         raise UsageError(
-            "--runs is a fixed number, and --precision adds runs as they are needed",
+            "it is a fixed number, and --precision adds runs as they are needed",
             "give one of them; --max-runs limits --precision",
+            option="runs",
         )
 
 
@@ -460,16 +466,18 @@ def requested_schema(experiment: Experiment, given: Mapping[str, Any], options: 
         fields_given["template"] = template_dir() / experiment.template
     schema = replace(experiment.schema, **fields_given)
     if experiment.schema.rows and not schema.rows:
-        raise UsageError("ROWS=0 is not valid", f"{experiment.name} uses the rows: give 1 or more")
+        raise UsageError("0 is not valid", f"{experiment.name} uses the rows: give 1 or more", option="rows")
     if load_tables and max(load_tables) > schema.tables:
         raise UsageError(
-            f"LOAD_TABLES={max(load_tables)} is more than TABLES={schema.tables}",
-            "give TABLES= at least this number",
+            f"{max(load_tables)} is more than --tables {schema.tables}",
+            "give --tables at least this number",
+            option="load_tables",
         )
     if 2 * schema.foreign_keys > schema.tables:
         raise UsageError(
-            f"TABLES={schema.tables} is too few for {schema.foreign_keys} foreign keys",
-            f"each needs two tables: give at least TABLES={2 * schema.foreign_keys}",
+            f"{schema.tables} is too few for {schema.foreign_keys} foreign keys",
+            f"each needs two tables: give at least {2 * schema.foreign_keys}",
+            option="tables",
         )
     return schema
 

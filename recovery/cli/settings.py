@@ -15,7 +15,7 @@ from recovery.cli.options import BY_NAME, PREFIX, SETTING_NAMES, SETTINGS, Kind,
 from recovery.errors import UsageError, did_you_mean
 
 CONFIG_FILE = "recovery.toml"
-BUDGET_HINT = "give SCALE=quick, SCALE=standard or SCALE=published instead"
+BUDGET_HINT = "give --scale quick, --scale standard or --scale published instead"
 """What to do about BUDGET, which older versions had."""
 _MAX_BYTES = 65_536
 _TOOL_VARIABLES = ("CACHE", "CONFIG", "HOST_LOCK")
@@ -101,7 +101,7 @@ def refuse_address_with_user(name: str, value: str) -> None:
 def _suggestion(name: str, names: Sequence[str]) -> str:
     replaced = REPLACED_FLAGS.get("--" + name.lower().replace("_", "-"))
     if replaced is not None:
-        return f"it was replaced by {replaced.removeprefix('--').upper()}=1, which takes no step that needs root"
+        return f"it was replaced by {replaced}, which takes no step that needs root"
     if name.upper() == "BUDGET":
         return BUDGET_HINT
     return did_you_mean(name, names, otherwise=f"the settings are: {', '.join(names)}")

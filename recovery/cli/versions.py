@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from dataclasses import asdict
 
@@ -10,7 +9,6 @@ import click
 
 from recovery.builds.catalog import PINNED_FOR
 from recovery.builds.resolve import DEBIAN_NAMES, available_servers
-from recovery.cli.naming import Layers
 from recovery.cli.options import table_option
 from recovery.cli.output import LIST_FORMAT, escaped_text, make_grid, size_text, wide_console, write_json
 
@@ -34,14 +32,13 @@ def versions(json_to: str | None) -> int:
     console.print(grid)
     if (machine := platform.machine()) != PINNED_FOR:
         console.print(f"This host is {machine}; the servers of the catalog that are for {PINNED_FOR} are not listed.")
-    as_given = Layers(environment=os.environ).rename
     console.print(
-        as_given("Other releases of MySQL, MariaDB and Percona Server (percona-8.0.36) are fetched from the vendor's ")
-        + as_given("archive, or with ARCHIVE= from a mirror of it. MYSQLD= is your own server.")
+        "Other releases of MySQL, MariaDB and Percona Server (percona-8.0.36) are fetched from the vendor's "
+        "archive, or with --archive from a mirror of it. --mysqld is your own server."
     )
     console.print(
-        as_given("With a Docker engine also images of a registry (mysql:, mariadb:, percona:), or with REGISTRY= of a ")
-        + as_given(f"mirror of it; {', '.join(DEBIAN_NAMES)} (Debian's current releases); and your own with IMAGE=: ")
-        + "`recovery images` lists them."
+        "With a Docker engine also images of a registry (mysql:, mariadb:, percona:), or with --registry of a "
+        f"mirror of it; {', '.join(DEBIAN_NAMES)} (Debian's current releases); and your own with --image: "
+        "`recovery images` lists them."
     )
     return 0

@@ -82,7 +82,7 @@ def find_unfinished(results: Path, name: str | None) -> Unfinished:
     if found is None:
         raise UsageError(
             f"{results} has no session that can be resumed",
-            "run the same command again, or name another folder with RESULTS=",
+            "run the same command again, or name another folder with --results",
         )
     return found
 
@@ -241,7 +241,7 @@ def check_same_measurement(first: Unfinished, now: Session, planned: StoredPlan)
         )
 
 
-_TRACED = "its starts were traced, which made them longer, and TRACE=1 takes a run of its own now"
+_TRACED = "its starts were traced, which made them longer, and --trace takes a run of its own now"
 
 
 def _setting_differences(before: Session, now: Session, *, roles: Collection[Role] = tuple(Role)) -> Iterator[str]:

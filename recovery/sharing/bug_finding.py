@@ -56,7 +56,7 @@ def find_difference(session: Session) -> tuple[Summary | None, Finding]:
 
 
 def _no_difference(synopsis: str, remedy: str) -> RecoveryError:
-    return RecoveryError(f"there is nothing to report: {synopsis}", f"{remedy} measure with more RUNS=")
+    return RecoveryError(f"there is nothing to report: {synopsis}", f"{remedy} measure with more --runs")
 
 
 def _are_loads_alike(session: Session) -> bool:

@@ -40,6 +40,6 @@ def check_reads_only(name: str, statement: str) -> None:
     if _READS.match(statement) is None or _WRITES.search(statement) is not None:
         raise UsageError(
             f"the query '{name}' does more than read tables: '{shorten(statement)}'",
-            "over DATADIR=, begin queries with SELECT, SHOW, DESCRIBE, WITH, TABLE or VALUES, and leave out the words "
+            "over --datadir, begin queries with SELECT, SHOW, DESCRIBE, WITH, TABLE or VALUES, and leave out the words "
             "OUTFILE, DUMPFILE, LOAD_FILE, UPDATE and DELETE",
         )

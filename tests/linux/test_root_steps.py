@@ -64,7 +64,7 @@ def test_settings_refuse_all_steps_also_to_a_command_without_the_option(
         (["cold-recovery", "--no-root-steps=mount"], "", {}, "--no-root-steps was replaced by --unprivileged"),
         (["doctor"], "no_root_steps = true\n", {}, "it was replaced by --unprivileged"),
         (["doctor"], "", {"RECOVERY_NO_ROOT_STEPS": "mount"}, "it was replaced by --unprivileged"),
-        (["doctor"], "", {"RECOVERY_UNPRIVILEGED": "fanotify"}, "RECOVERY_UNPRIVILEGED=fanotify is not valid"),
+        (["doctor"], "", {"RECOVERY_UNPRIVILEGED": "fanotify"}, "--unprivileged / UNPRIVILEGED: fanotify is not valid"),
     ],
 )
 def test_replaced_settings_are_refused(
@@ -118,7 +118,8 @@ def test_no_control_group_is_made(tmp_path: Path) -> None:
         for limits, name in ((Limits(memory_bytes=1 << 28), "--memory"), (Limits(cpus=0.5), "--cpus")):
             with pytest.raises(HostUnfitError) as caught:
                 controller_settings(limits, tmp_path)
-            assert caught.value.message.startswith(f"{name} cannot be set")
+            assert "it cannot be set: it needs a control group" in caught.value.message
+            assert caught.value.message.startswith(f"{name} / ")
             assert "refused by --unprivileged" in caught.value.message
         assert cleanup.remove_orphaned_groups() == ()
 
