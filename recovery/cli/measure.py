@@ -24,7 +24,7 @@ from recovery.cli.completion import complete_session
 from recovery.cli.measuring_command import MeasuringCommand
 from recovery.cli.options import BY_NAME, DEFAULT_RESULTS, refuse_unused_variables, repeat_command, table_option
 from recovery.cli.output import STANDARD_OUTPUT, print_line, refuse_over, write_json
-from recovery.cli.parse import complete_from_newest_session, make_request
+from recovery.cli.parse import make_request, taken_from_newest_session
 from recovery.cli.plan_text import announce, can_ask, confirm, print_plan
 from recovery.cli.progress_view import FAINT, ProgressDisplay, Screen
 from recovery.cli.settings import REPLACED_FLAGS
@@ -81,7 +81,10 @@ def measure(
     given = {name: value for name, value in given.items() if name not in ("repeat", "repeat_every")}
     dry_run, shown = given.pop("dry_run"), Shown(**{field.name: given.pop(field.name) for field in fields(Shown)})
     if scenario == "warm-recovery":
-        given = dict(complete_from_newest_session(given))
+        taken, line = taken_from_newest_session(given)
+        given |= taken
+        if line and not shown.quiet:
+            print_line(line, err=True)
     with _naming_file_of_options(given):
         request = make_request(scenario, given)
         if dry_run and shown.json_to:

@@ -99,12 +99,9 @@ class Option:
     convert: Converter | None = None
     """Turns what the user gave into the value of the field. None: they are the same."""
     text: Callable[[Any], Any] | None = None
-    """Turns the value into the text that is stored, and a stored number into the text that the user would give. None:
-    they are the same."""
+    """Turns a tuple into the text that is stored, or into one text for each of its parts. None: those are words."""
     stored: str = ""
     """Its name among the settings of a stored session. Empty: it is not stored there."""
-    lasting: bool = False
-    """Whether a warm measurement that names no server takes it from the newest session."""
     plain: re.Pattern[str] | None = None
     """What its values look like if they name no program, file, address or server option: a stored session of somebody
     else may have such a value without a question. None: none does, unless the option is a number, a flag or a choice.
@@ -159,16 +156,6 @@ class Option:
             return (texts if isinstance(texts, str) else join(texts)) or None
         return str(value) if isinstance(value, Path | str) else value
 
-    def from_stored(self, stored: str) -> Any:
-        """Returns a stored setting as the user would give it; raises ValueError if it is damaged."""
-        if self.kind is Kind.PATH:
-            return Path(stored)
-        if self.kind is Kind.OWN_SERVER:
-            return values.split_own_servers(stored)
-        if self.several:
-            return (stored,) if self.kind is Kind.SENTENCE else tuple(shlex.split(stored))
-        return self.text(self.value_of(stored)) if self.text else stored
-
 
 def _texts(text: Callable[[Any], str]) -> Callable[[Iterable[Any]], tuple[str, ...]]:
     return lambda parsed: tuple(map(text, parsed))
@@ -178,7 +165,7 @@ OPTIONS = (
     Option(
         "version", "Servers: 5.7.22, 8.0, mariadb-10.11.5, lts …; several separated by spaces.", "VERSION",
         parameter="versions", several=True,
-        field="servers.versions", stored="version", lasting=True, plain=_PLAIN,
+        field="servers.versions", stored="version", plain=_PLAIN,
     ),
     Option(
         "scale", "All sizes of the experiment at once; options for single sizes win. [default: published]",
@@ -186,35 +173,35 @@ OPTIONS = (
     ),
     Option(
         "tables", "Tables in each schema, like 20k. [default: 200000]", "N", Kind.WHOLE,
-        field="sizes.schema.tables", convert=values.count(values.MAX_TABLES), stored="tables", lasting=True,
+        field="sizes.schema.tables", convert=values.count(values.MAX_TABLES), stored="tables",
     ),
     Option(
         "schemas", "Number of schemas. [default: 1]", "N", Kind.WHOLE, common=False,
-        field="sizes.schema.databases", convert=values.count(values.MAX_SCHEMAS), stored="schemas", lasting=True,
+        field="sizes.schema.databases", convert=values.count(values.MAX_SCHEMAS), stored="schemas",
     ),
     Option(
         "layout", "Layout of the tables: files, general (all in one file), partitioned or encrypted. [default: files]",
         "NAME", common=False,
-        field="sizes.schema.layout", convert=values.parse_layout, stored="layout", lasting=True,
+        field="sizes.schema.layout", convert=values.parse_layout, stored="layout",
         plain=_PLAIN,
     ),
     Option(
         "columns", "Columns in addition to the key. [default: 0]", "N", Kind.WHOLE, common=False,
-        field="sizes.schema.columns", convert=values.count_or_zero(values.MAX_COLUMNS), stored="columns", lasting=True,
+        field="sizes.schema.columns", convert=values.count_or_zero(values.MAX_COLUMNS), stored="columns",
     ),
     Option(
         "rows", "Rows in each table. [default: 0]", "N", Kind.WHOLE,
-        field="sizes.schema.rows", convert=values.count_or_zero(values.MAX_ROWS), stored="rows", lasting=True,
+        field="sizes.schema.rows", convert=values.count_or_zero(values.MAX_ROWS), stored="rows",
     ),
     Option(
         "database", "Name of the schema. [default: discovery]", "NAME", common=False,
-        field="sizes.schema.database", convert=values.parse_identifier, stored="database", lasting=True, plain=_PLAIN,
+        field="sizes.schema.database", convert=values.parse_identifier, stored="database", plain=_PLAIN,
     ),
     Option(
         "statistics", "Store persistent statistics of each table as it is built: on or off. [default: off]",
         values=("on", "off"), common=False,
-        field="sizes.schema.statistics", convert=values.parse_switch, text=values.switch_text,
-        stored="statistics", lasting=True,
+        field="sizes.schema.statistics", convert=values.parse_switch,
+        stored="statistics",
     ),
     Option(
         "runs", "Runs of every variant. [default: 5]", "N", Kind.WHOLE,
@@ -237,11 +224,11 @@ OPTIONS = (
     Option(
         "repeat_every", "With --repeat, the time from the start of a session to that of the next, like 6h, 30m or 1d. "
         "[default: no wait]", "TIME",
-        convert=values.parse_period, text=values.period_text, plain=_PLAIN,
+        convert=values.parse_period, plain=_PLAIN,
     ),
     Option(
         "data", "Where data directories live: a folder on the volume under test.", kind=Kind.PATH,
-        field="output.data", convert=values.absolute_path, stored="data", lasting=True, plain=_ANY,
+        field="output.data", convert=values.absolute_path, stored="data", plain=_ANY,
     ),
     Option(
         "results", "Where sessions are stored.", kind=Kind.PATH, default=DEFAULT_RESULTS,
@@ -250,11 +237,11 @@ OPTIONS = (
     Option(
         "mysqld", "Your own server: an executable, an unpacked tarball's folder, or a tarball's path or URL; repeated "
         "to compare several, such as base=PATH.", "[NAME=]PATH", Kind.OWN_SERVER, several=True,
-        field="servers.mysqld", convert=values.parse_own_servers, stored="mysqld", lasting=True,
+        field="servers.mysqld", convert=values.parse_own_servers, stored="mysqld",
     ),
     Option(
         "archive", "A mirror of the vendor's archive.", "URL",
-        field="servers.archive", stored="archive", lasting=True,
+        field="servers.archive", stored="archive",
     ),
     Option(
         "offline", "Fetch nothing: use what is in the cache.", kind=Kind.FLAG,
@@ -263,49 +250,48 @@ OPTIONS = (
     Option(
         "engine", "What runs the servers: containers or local processes. [default: auto: Docker where one answers]",
         values=(AUTO, "docker", "local"),
-        field="servers.engine", stored="engine", lasting=True,
+        field="servers.engine", stored="engine",
     ),
     Option(
         "image", "Your own image of a server.", "NAME",
-        field="servers.image", stored="image", lasting=True,
+        field="servers.image", stored="image",
     ),
     Option(
         "registry", "Where images are pulled from, in place of the engine's default.", "HOST",
-        field="servers.registry", stored="registry", lasting=True,
+        field="servers.registry", stored="registry",
     ),
     Option(
         "read_iops", "Limit the measured server to so many reads a second of the disk under the data.", "N", Kind.WHOLE,
-        field="servers.limits.read_iops", convert=values.limit("parse_read_iops"), stored="read_iops", lasting=True,
+        field="servers.limits.read_iops", convert=values.limit("parse_read_iops"), stored="read_iops",
     ),
     Option(
         "read_bps", "Limit its reads to so many bytes a second, like 100m (k, m and g are powers of 1024).", "BYTES",
         Kind.WHOLE,
-        field="servers.limits.read_bps", convert=values.limit("parse_read_bps"), text=values.format_limit,
-        stored="read_bps", lasting=True,
+        field="servers.limits.read_bps", convert=values.limit("parse_read_bps"),
+        stored="read_bps",
     ),
     Option(
         "memory", "Limit its memory, page cache included, like 2g.", "BYTES", Kind.WHOLE,
-        field="servers.limits.memory_bytes", convert=values.limit("parse_memory"), text=values.format_limit,
-        stored="memory_bytes", lasting=True,
+        field="servers.limits.memory_bytes", convert=values.limit("parse_memory"),
+        stored="memory_bytes",
     ),
     Option(
         "cpus", "Limit its CPU time to so many CPUs, like 1.5.", "N", Kind.NUMBER,
-        field="servers.limits.cpus", convert=values.limit("parse_cpus"), stored="cpus", lasting=True,
+        field="servers.limits.cpus", convert=values.limit("parse_cpus"), stored="cpus",
     ),
     Option(
         "cpu_set", "Let it use only these CPUs, like 0-63; clients of a load get the others.", "LIST",
-        field="servers.limits.cpu_set", convert=values.limit("parse_cpu_set"), stored="cpu_set", lasting=True,
+        field="servers.limits.cpu_set", convert=values.limit("parse_cpu_set"), stored="cpu_set",
         plain=_PLAIN,
     ),
     Option(
         "open_files", "Files that every server may open. [default: the host's limit, ulimit -Hn]", "N", Kind.WHOLE,
         field="servers.open_files", convert=values.count(values.MAX_OPEN_FILES, least=values.MIN_OPEN_FILES),
-        stored="open_files", lasting=True,
+        stored="open_files",
     ),
     Option(
         "set", "A mysqld option; may be repeated.", "NAME=VALUE", parameter="settings", several=True,
         field="servers.options", convert=values.parse_settings, stored="set", text=values.settings_texts,
-        lasting=True,
     ),
     Option(
         "defaults_file", "Use the server options of this my.cnf, too, except harmful ones. --set takes precedence.",
@@ -314,12 +300,12 @@ OPTIONS = (
     Option(
         "datadir", "A data directory of your own, of a server that has ended: it is only read, and a copy is measured.",
         kind=Kind.PATH, common=False,
-        field="OwnDataOptions.datadir", convert=values.absolute_path, stored="datadir", lasting=True,
+        field="OwnDataOptions.datadir", convert=values.absolute_path, stored="datadir",
     ),
     Option(
         "as_is", "With --datadir, time the recovery that is ahead of it, without inserts and a kill of the tool's own.",
         kind=Kind.FLAG, common=False,
-        field="OwnDataOptions.as_is", stored="as_is", lasting=True,
+        field="OwnDataOptions.as_is", stored="as_is",
     ),
     Option(
         "predicted", "With --as-is, the seconds that `recovery estimate` predicted: the report compares them.",
@@ -332,17 +318,15 @@ OPTIONS = (
         "NAME:OPTION=VALUE,...",
         parameter="variants", several=True,
         field="servers.named_settings", convert=values.parse_variants, text=_texts(values.variant_text),
-        stored="variants", lasting=True,
+        stored="variants",
     ),
     Option(
         "template", "Your own schema template.", kind=Kind.PATH, common=False,
         field="sizes.schema.template", convert=values.absolute_path, stored="template",
-        lasting=True,
     ),
     Option(
         "insert_template", "Your own insert script's template.", kind=Kind.PATH, common=False,
         field="sizes.insert_template", convert=values.absolute_path, stored="insert_template",
-        lasting=True,
     ),
     Option(
         "predict", "Also predict a start with N tables.", "N", common=False, line_only=True,
@@ -416,7 +400,7 @@ OPTIONS = (
     Option(
         "note", 'A note for the report, like "io2, 5000 IOPS"; may be repeated.', "TEXT",
         Kind.SENTENCE, parameter="notes", several=True,
-        field="output.note", convert=values.parse_notes, stored="note", lasting=True, plain=_ANY,
+        field="output.note", convert=values.parse_notes, stored="note", plain=_ANY,
     ),
     Option(
         "keep", "Never remove a data directory to make room for the next version.", kind=Kind.FLAG,

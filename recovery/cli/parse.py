@@ -1,10 +1,11 @@
 """Turns the options of a measuring command into a `Request`, and a request into the command that repeats it.
 
 The options have been merged before: the command line takes precedence over the environment, and that over
-recovery.toml. A warm measurement that names no server takes its options from the newest session."""
+recovery.toml. A warm measurement that names no server takes it, and the number of tables, from the newest session."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,6 +13,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from recovery.analysis.history import Role, role_of
 from recovery.builds.catalog import DEFAULT_VERSION
 from recovery.builds.resolve import parse_request, parse_version_option
 from recovery.cli.options import OPTIONS, options_of, repeat_command
@@ -20,11 +22,8 @@ from recovery.cli.values import (
     parse_notes,
     parse_own_servers,
     parse_points,
-    parse_settings,
     read_queries,
-    settings_texts,
     split_versions,
-    switch_text,
 )
 from recovery.errors import RecoveryError, UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
@@ -33,9 +32,9 @@ from recovery.linux import procfs
 from recovery.linux.cgroups import usable_cpus
 from recovery.linux.files import default_data_dir, template_dir, why_not_trusted
 from recovery.linux.privileges import refuse_steps, refused_steps
-from recovery.model import NO_LIMITS, Limits, OwnData, Schema, Version
+from recovery.model import NO_LIMITS, Limits, OwnData, Schema, Session, Version
 from recovery.mysqld.defaults_file import DefaultsFile, ServerKind, read_defaults_file, used_options
-from recovery.mysqld.options import PLACE_OPTIONS, base_name, datadir_settings
+from recovery.mysqld.options import PLACE_OPTIONS, base_name
 from recovery.mysqld.own_data import OWN_SCHEMA, OWN_TABLES, examine
 from recovery.report.fmt import count_text, size
 from recovery.session.option_checks import check_request
@@ -162,65 +161,53 @@ def _stored_settings(request: Request) -> Iterator[tuple[str, str | int | float 
 # --- Options from other places: the newest session, the scale, a my.cnf
 
 
-def newest_session_folder(results: Path) -> Path | None:
-    """Returns the folder of the newest session, or None if there is none."""
-    try:
-        return find_session(results, None).resolve()
-    except (RecoveryError, OSError):
-        return None
+def taken_from_newest_session(given: GivenOptions) -> tuple[dict[str, Any], str]:
+    """Returns the servers and the number of tables of the newest session, as options for a warm measurement that names
+    no server, and a line that says so, with the options of that session that are not taken. Both are empty if a server
+    is named, or if there is no session of starts.
 
-
-def complete_from_newest_session(given: GivenOptions) -> GivenOptions:
-    """Returns the options of a warm measurement, completed from the newest session if no server is named.
-
-    The warm measurement then has the servers, the data directories and the limits of that session. Options that are
-    given take precedence. Raises UsageError if the session cannot be read, or if another user can change its report."""
-    if given["versions"] or given["mysqld"] or given["image"]:
-        return given
-    folder = newest_session_folder(absolute_path(given["results"]))
+    Raises UsageError if the session cannot be read, if another user can change its report, or if its servers or tables
+    are the user's own: others would be measured in their place."""
+    folder = None if any(map(given.get, ("versions", "mysqld", "image"))) else _newest_session(given["results"])
     if folder is None:
-        return given
+        return {}, ""
     # The report names the server to run, so it must be trusted.
     if reason := why_not_trusted(folder / REPORT_FILE):
         raise UsageError(f"the newest session, {folder}, cannot be used: {reason}", "give --version")
     try:
         session = load_session(folder)
     except RecoveryError as error:
-        raise UsageError(
-            f"the newest session cannot be used: {error.message}", f"give --version, or {error.hint}"
-        ) from None
+        text, hint = f"the newest session cannot be used: {error.message}", f"give --version, or {error.hint}"
+        raise UsageError(text, hint) from None
     if not session.has_caches:  # it has other tables
-        return given
-    settings = {name: str(value) for name, value in session.settings.items() if value not in (None, "")}
-    # The tool's own tables and a data directory of the user's own exclude each other.
-    others = ("datadir", "as_is") if any(given.get(name) for name in _OF_OWN_TABLES) else ()
-    for name in _OF_OWN_TABLES if "datadir" in settings and not others else others:
-        settings.pop(name, None)
-    # The version of the user's own server (MYSQLD, IMAGE) is determined again. Other versions are requested in the same
-    # spelling as before, because the tag of an image may be more specific than the release that was found in it.
-    if "mysqld" in settings or "image" in settings:
-        settings.pop("version", None)
-    else:
-        settings.setdefault("version", " ".join(session.versions))
-    stored = _lasting_options(settings, given)
-    if "settings" in stored:
-        stored["settings"] = settings_texts(datadir_settings(dict(parse_settings(stored["settings"]))).items())
-    return {**given, **stored}
+        return {}, ""
+    for name in ("mysqld", "image", "datadir"):
+        if session.settings.get(name) and not given.get(name):
+            text = f"the newest session, {folder.name}, has one of your own, which is not taken from it"
+            raise UsageError(text, f"give --{name} again, or --version", option=name)
+    # In the same spelling as before: the tag of an image may be more specific than the release that was found in it.
+    version, tables = session.settings.get("version") or " ".join(session.versions), session.settings.get("tables")
+    taken, line = {"versions": (str(version),)}, f"--version {shlex.quote(str(version))}"
+    if tables and not (given.get("tables") or given.get("datadir")):
+        taken["tables"], line = str(tables), f"{line} and --tables {tables}"
+    left = ", ".join(_flags_that_matter(session))
+    return taken, f"{line} from the newest session, {folder.name}{f'; not its {left}' if left else ''}"
 
 
-def _lasting_options(settings: Mapping[str, str], given: GivenOptions) -> dict[str, Any]:
-    """Returns the options of the newest session that the user did not give, as the user would give them."""
-    stored: dict[str, Any] = {}
+def _newest_session(results: Path) -> Path | None:
+    try:
+        return find_session(absolute_path(results), None).resolve()
+    except (RecoveryError, OSError):
+        return None
+
+
+def _flags_that_matter(session: Session) -> Iterator[str]:
+    """Yields the flags of the session's command without which a session measures something else."""
+    words = {word.partition("=")[0] for word in session.command.split()}
     for option in OPTIONS:
-        if option.lasting and option.stored in settings and not given[option.key]:
-            try:
-                stored[option.key] = option.from_stored(settings[option.stored])
-            except ValueError as error:
-                raise UsageError(
-                    f"the newest session cannot be used: its setting '{option.stored}' is damaged ({error})",
-                    "give --version, or measure something else first",
-                ) from None
-    return stored
+        shapes = option.name == "data" or (option.stored and role_of(option.stored) in (Role.DESIGN, Role.SERVER))
+        if option.flag in words and shapes and option.name != "tables":
+            yield option.flag
 
 
 def _with_scale(experiment: Experiment, given: GivenOptions) -> GivenOptions:
@@ -247,7 +234,7 @@ def _with_defaults(experiment: Experiment, given: GivenOptions, own_data: OwnDat
             if getattr(schema, field) != getattr(usual, field):
                 defaults[option] = str(getattr(schema, field))
         if schema.statistics:
-            defaults["statistics"] = switch_text(True)
+            defaults["statistics"] = "on"
     if given.get("precision"):
         defaults["max_runs"] = str(_DEFAULT_MAX_RUNS)
     else:

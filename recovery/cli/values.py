@@ -108,12 +108,6 @@ def parse_period(text: str) -> float:
     return seconds
 
 
-def period_text(seconds: float) -> str:
-    """Returns the time as `parse_period` takes it, in the largest unit of which it is a whole number."""
-    unit = next((unit for unit in "dhm" if seconds >= _UNITS_S[unit] and not seconds % _UNITS_S[unit]), "s")
-    return f"{seconds / _UNITS_S[unit]:.10g}{unit}"
-
-
 def parse_share(text: str) -> float:
     """Parses a percentage such as `10%` or `10` and returns it as a fraction (0.1)."""
     try:
@@ -141,12 +135,6 @@ def limit(parser: str) -> Converter:
         return getattr(cgroups, parser)(str(text))
 
     return parse
-
-
-def format_limit(size: int) -> str:
-    from recovery.linux.cgroups import format_bytes
-
-    return format_bytes(size)
 
 
 def parse_points(text: str) -> tuple[int, ...]:
@@ -415,12 +403,7 @@ def charsets(text: str) -> tuple[str, ...]:
 
 
 def parse_switch(given: str | bool) -> bool:
-    """Parses `on`; a stored session has a boolean."""
     return str(given).lower() in ("on", "true")
-
-
-def switch_text(is_on: bool) -> str:
-    return "on" if is_on else "off"
 
 
 # --- Files of queries

@@ -419,40 +419,52 @@ def planned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Limits]:
     return found
 
 
-# --- A warm run without options uses what the newest session used
+# --- A warm run without options uses servers and tables of the newest session
 
 
 def store_session(folder: Path, measured: str = "5.7.22", **settings: str | int | float | None) -> None:
+    words = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in settings.items())
     session = Session(
-        "cold-recovery", "", "", "", {}, settings, (measured,), variants_with({"cold": {"cache": "cold"}}), 1
-    )
+        "cold-recovery", "", f"recovery cold-recovery {words} --runs 5", "", {}, settings, (measured,),
+        variants_with({"cold": {"cache": "cold"}}), 1,
+    )  # fmt: skip
     SessionStore.create(folder / "results", session)
 
 
-def test_a_warm_run_has_the_limits_of_the_newest_session(planned: list[Limits], tmp_path: Path) -> None:
-    store_session(tmp_path, tables=7, read_iops=300, read_bps=None, memory_bytes=1 << 30, cpus=1.5)
+def test_a_warm_run_has_no_limits_of_the_newest_session(
+    planned: list[Limits], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store_session(tmp_path, tables=7, read_iops=300, cpus=1.5, data="/mnt/ebs", note="io2")
     assert run(["warm-recovery", "--dry-run", "--read-iops", "400"]) == 0
-    assert planned == [Limits(read_iops=400, memory_bytes=1 << 30, cpus=1.5)], "what is given wins"
+    assert planned == [Limits(read_iops=400)]
+    first, command, *_ = capsys.readouterr().err.splitlines()
+    assert first.startswith("--version 5.7.22 and --tables 7 from the newest session, ")
+    assert first.endswith("-cold-recovery; not its --data, --read-iops, --cpus"), "another cold start would have them"
+    assert command.startswith("$ recovery warm-recovery --version 5.7.22 --tables 7 ")
+    assert run(["warm-recovery", "--dry-run", "--tables", "8", "--quiet"]) == 0
     assert run(["warm-recovery", "--dry-run", "--version", "5.7.22"]) == 0
-    assert planned[1] == NO_LIMITS, "a named server is a new question"
+    assert "newest" not in capsys.readouterr().err, "a named server is a new question"
 
 
 @pytest.mark.usefixtures("planned")
-def test_a_warm_run_has_the_versions_and_variants_of_the_newest_session(
+def test_a_warm_run_has_the_versions_of_the_newest_session_as_they_were_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # An image's tag says more than the release that is in it.
-    store_session(tmp_path, "percona-8.0.39", tables=7, version="percona-8.0.39-30", variants="few:a_b=1 usual:")
-    assert run(["warm-recovery", "--dry-run"]) == 0
-    command = capsys.readouterr().err
-    assert "--version percona-8.0.39-30" in command
-    assert "--variant few:a_b=1 --variant usual:" in command
+    store_session(tmp_path, "percona-8.0.39", tables=7, version="percona-8.0.39-30")
+    assert run(["warm-recovery", "--dry-run", "--tables", "8"]) == 0
+    first, command, *_ = capsys.readouterr().err.splitlines()
+    assert first.startswith("--version percona-8.0.39-30 from the newest session, "), "what is given wins"
+    assert "--version percona-8.0.39-30 --tables 8 " in command
 
 
 @pytest.mark.usefixtures("planned")
-def test_a_warm_run_after_a_session_with_damaged_settings_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("name", ["mysqld", "image", "datadir"])
+def test_a_warm_run_after_a_session_of_ones_own_server_or_data_names_it_again(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store_session(tmp_path, set="a='b")
+    store_session(tmp_path, tables=7, **{name: "/mine"})
     assert run(["warm-recovery", "--dry-run"]) == 2
-    assert "its setting 'set' is damaged" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert f"--{name} / {name.upper()}: the newest session, " in error
+    assert f"hint:  give --{name} again, or --version" in error

@@ -563,7 +563,7 @@ def test_settings_and_sessions_of_another_user_name_no_server(
         assert why in error
     monkeypatch.setenv("RECOVERY_CONFIG", "recovery.toml")
     assert main.run(["cold-recovery", "--dry-run"]) == 2
-    assert "mysqld = /tmp/evil in recovery.toml: there is no such file" in capsys.readouterr().err, "named on purpose"
+    assert "--mysqld / MYSQLD: /tmp/evil: there is no such file" in capsys.readouterr().err, "named on purpose"
     monkeypatch.delenv("RECOVERY_CONFIG")
     config.unlink()
     session = folder_of(NOBODY, folder_of(NOBODY, shared / "results") / "s")
