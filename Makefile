@@ -1,72 +1,50 @@
-# Thin targets over the `recovery` command. Variables go to it through the environment, never through a shell's parsing,
-# and the command prints itself, so that what ran can be repeated without make.
+# Thin targets over the `recovery` command. It gets each variable of make's command line as text, as RECOVERY_NAME, and
+# refuses what it does not know. Neither make nor a shell expands a value, and the command prints itself, so that what
+# ran can be repeated without make.
 #
 #   make cold-recovery VERSION=5.7.22 TABLES=20000 RUNS=3
 
-SHELL := /bin/sh
+override SHELL := /bin/sh
 .SUFFIXES:
 .DEFAULT_GOAL := overview
 
-# Exported unexpanded, and never parsed by a shell.
+# `override` keeps make from expanding the value for the environment of a recipe, such as a `$$(shell …)` in it.
+$(foreach name,$(filter-out ARGS PYTHON,$(foreach word,$(MAKEOVERRIDES),$(firstword $(subst =, ,$(word))))),$(if \
+    $(filter command,$(origin $(name))),$(eval override $$(name) := $$(value $$(name)))$(eval \
+    export RECOVERY_$$(name) := $$($$(name)))))
 PYTHON ?= python3
 override PYTHON := $(value PYTHON)
-export PYTHON
-VENV := .venv
-RECOVERY := $(VENV)/bin/recovery
-
-VARIABLES := VERSION TABLES RUNS SCHEMAS SECONDS ENGINE DATA RESULTS MYSQLD IMAGE REGISTRY ARCHIVE READ_IOPS READ_BPS MEMORY CPUS CPU_SET \
-    UNPRIVILEGED
-# Taken from make's command line only: other programs export such names, a terminal its COLUMNS.
-GIVEN_TO_MAKE := PRECISION MAX_RUNS REPEAT REPEAT_EVERY ROWS COLUMNS DATABASE STATISTICS LAYOUT SET DEFAULTS_FILE VARIANT TEMPLATE INSERT_TEMPLATE INSERTS BEFORE_START BEFORE_KILL FIRST_QUERIES TRACE STACKS FLOOR BASELINE FAIL_OVER MAX_STARTUP DATADIR AS_IS PREDICTED AS_PUBLISHED \
-    NO_DROP_CACHES KEEP OFFLINE STALL NO_PROBE NOTE QUIET WARMUP THREADS WORKLOAD LOAD_TABLES CHARSET MEMORY_RATIO OPTION QUERIES \
-    POLL_QUERY POLLERS EVERY OPEN_FILES QUESTION SEED DEPTH ONLY DUMP_SCHEMAS PUBLISHED_BUILD PROFILE WAITS SCALE DIRTY REDO UNCOMMITTED STATE
-# For those who test the tool itself.
-OF_TESTERS := EXECUTIONS KILLS MINUTES
-# As text: otherwise make would expand a `$$(shell …)` in the value for a recipe's environment.
-define pass_on
-ifneq ($(filter $(2),$(origin $(1))),)
-override $(1) := $$(value $(1))
-export RECOVERY_$(1) := $$($(1))
-endif
-endef
-$(foreach name,$(VARIABLES),$(eval $(call pass_on,$(name),command environment)))
-$(foreach name,$(GIVEN_TO_MAKE) $(OF_TESTERS),$(eval $(call pass_on,$(name),command)))
-
-# `make cold-recovery TABELS=5` would measure something else than was meant.
-given = $(foreach word,$(MAKEOVERRIDES),$(firstword $(subst =, ,$(word))))
-unknown = $(foreach name,$(filter-out $(VARIABLES) $(GIVEN_TO_MAKE) $(OF_TESTERS) ARGS PYTHON __%,$(sort $(given))),$(if \
-    $(filter command,$(origin $(name))),$(name)))
-# In quotes, because the shell would run what is in such a name.
-nearest = import difflib, sys; name, *known = sys.argv[1:]; \
-    near = [match for case in (name.upper(), name.lower()) for match in difflib.get_close_matches(case, known, 1)]; \
-    print("the nearest is " + near[0] if near else "", end="")
-quoted = '$(subst ','\'',$(1))'
-nearest_of = $(or $(shell python3 -c $(call quoted,$(nearest)) $(call quoted,$(1)) $(2)),`make help` lists them)
-ifneq ($(strip $(unknown)),)
-$(error $(firstword $(unknown)) is not a setting: $(call nearest_of,$(firstword $(unknown)),$(VARIABLES) \
-    $(GIVEN_TO_MAKE) $(OF_TESTERS) ARGS PYTHON))
-endif
+override ARGS := $(value ARGS)
+export PYTHON ARGS
+override VENV := .venv
+# The command splits ARGS into words itself.
+override RECOVERY := RECOVERY_ARGS="$$ARGS" $(VENV)/bin/recovery
 
 # Not part of `make test`: they take long, or depend on what else the host does.
-ON_DEMAND := docs fleet disturbed browser bench torture large
+override ON_DEMAND := docs fleet disturbed browser bench torture large
 # The ten that `make` alone shows.
-MAIN := recovery cold-recovery warm-recovery clean-start doctor status analyze report compare bundle
-TARGETS := $(MAIN) overview help crash-recovery scale metadata interference table-cache write-scaling crash-matrix \
+override MAIN := recovery cold-recovery warm-recovery clean-start doctor status analyze report compare bundle
+override TARGETS := $(MAIN) overview help crash-recovery scale metadata interference table-cache write-scaling crash-matrix \
     pending-work damage experiments resume repeat watch estimate calibrate site versions datadirs images image test test-fast $(ON_DEMAND:%=test-%) torture lint \
     audit bench watch-proof estimate-proof strangers intervals fuzz fuzz-corpora lock clean
-INTERNAL := env env-test env-fuzz
+override INTERNAL := env env-test env-fuzz
 .PHONY: $(TARGETS) $(INTERNAL)
 
 # A folder such as docs is no target, and make would say that there is nothing to be done for it. A shell that completes
 # targets asks for one that begins with a dot.
-unknown_targets = $(foreach name,$(filter-out $(TARGETS) $(INTERNAL) .%,$(MAKECMDGOALS)),$(if \
-    $(wildcard $(name)/.),$(name),$(if $(wildcard $(name)),,$(name))))
-ifneq ($(strip $(unknown_targets)),)
-$(error $(firstword $(unknown_targets)) is not a target: $(call nearest_of,$(firstword $(unknown_targets)),$(TARGETS)))
+override unknown := $(firstword $(foreach name,$(filter-out $(TARGETS) $(INTERNAL) .%,$(MAKECMDGOALS)),$(if \
+    $(wildcard $(name)/.),$(name),$(if $(wildcard $(name)),,$(name)))))
+override nearest := import difflib, sys; name, *known = sys.argv[1:]; \
+    print(*(f"the nearest is {near}" for near in difflib.get_close_matches(name.lower(), known, 1)))
+# In quotes, because the shell would run what is in such a name.
+override quoted = '$(subst ','\'',$(1))'
+ifneq ($(unknown),)
+$(error $(unknown) is not a target: $(or $(shell python3 -c $(call quoted,$(nearest)) $(call quoted,$(unknown)) $(TARGETS)),`make \
+    help` lists them))
 endif
 
-list = sed -n 's/^\([a-z-]*\):.*\#\# \(.*\)$$/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
-space := $(subst ,, )
+override list := sed -n 's/^\([a-z-]*\):.*\#\# \(.*\)$$/  make \1\t\2/p' Makefile | expand -t 24
+override space := $(subst ,, )
 
 overview:
 	@echo "How long does this MySQL server take to come back after a crash, and why?"
@@ -82,7 +60,7 @@ help: ## all commands and variables
 	@$(list)
 	@echo
 	@echo "Variables of cold-recovery, warm-recovery, recovery and clean-start"
-	@echo "(all of them: $(RECOVERY) cold-recovery --help):"
+	@echo "(all of them: $(VENV)/bin/recovery cold-recovery --help):"
 	@echo "  what    VERSION=\"5.7.22 mariadb-10.11.5\" (default 5.7.22), TABLES=200k,"
 	@echo "          SCHEMAS=1, LAYOUT=files, RUNS=5, PRECISION=5% (runs as it takes),"
 	@echo "          REPEAT=5 REPEAT_EVERY=6h (sessions, from start to start)"
@@ -104,92 +82,92 @@ help: ## all commands and variables
 recovery: crash-recovery ## crash recovery, cold and warm, over the same tables
 
 cold-recovery: env ## SIGKILL, empty cache, time the start
-	@$(RECOVERY) cold-recovery $(ARGS)
+	@$(RECOVERY) cold-recovery
 
 warm-recovery: env ## the same with the files in the cache
-	@$(RECOVERY) warm-recovery $(ARGS)
+	@$(RECOVERY) warm-recovery
 
 crash-recovery: env ## the same as recovery
-	@$(RECOVERY) crash-recovery $(ARGS)
+	@$(RECOVERY) crash-recovery
 
 clean-start: env ## the baseline: a start without a crash, cold and warm
-	@$(RECOVERY) clean-start $(ARGS)
+	@$(RECOVERY) clean-start
 
 scale: env ## startup by tables: TABLES="1000 10000 50000 200000"
-	@$(RECOVERY) scale $(ARGS)
+	@$(RECOVERY) scale
 
 metadata: env ## information_schema and dumps over very many tables
-	@$(RECOVERY) metadata $(ARGS)
+	@$(RECOVERY) metadata
 
 interference: env ## what a load loses to queries of information_schema
-	@$(RECOVERY) interference $(ARGS)
+	@$(RECOVERY) interference
 
 table-cache: env ## instances of the table cache, by tables and clients
-	@$(RECOVERY) table-cache $(ARGS)
+	@$(RECOVERY) table-cache
 
 write-scaling: env ## InnoDB under load: clients, durability, pages, hot rows
-	@$(RECOVERY) write-scaling $(ARGS)
+	@$(RECOVERY) write-scaling
 
 crash-matrix: env ## kills during writes, DDL, recovery, shutdown: RUNS=6
-	@$(RECOVERY) crash-matrix $(ARGS)
+	@$(RECOVERY) crash-matrix
 
 pending-work: env ## recovery by dirty pages, redo, open transactions
-	@$(RECOVERY) pending-work $(ARGS)
+	@$(RECOVERY) pending-work
 
 damage: env ## a start after a full disk, and over damaged files
-	@$(RECOVERY) damage $(ARGS)
+	@$(RECOVERY) damage
 
 experiments: env ## all five published experiments: SCALE=quick, standard
-	@$(RECOVERY) experiments $(ARGS)
+	@$(RECOVERY) experiments
 
 resume: env ## resume a session that ended early: newest, or ARGS=NAME
-	@$(RECOVERY) resume $(ARGS)
+	@$(RECOVERY) resume
 
 repeat: env ## measure a session again: ARGS=NAME REPEAT=5 (in all)
-	@$(RECOVERY) repeat $(ARGS)
+	@$(RECOVERY) repeat
 
 status: env ## show the running session, or how the last one ended
-	@$(RECOVERY) status $(ARGS)
+	@$(RECOVERY) status
 
 watch: env ## how far is a starting server? ARGS=PID
-	@$(RECOVERY) watch $(ARGS)
+	@$(RECOVERY) watch
 
 estimate: env ## what would a kill cost now? ARGS="--socket S"
-	@$(RECOVERY) estimate $(ARGS)
+	@$(RECOVERY) estimate
 
 calibrate: env ## let estimate use what pending-work measured here
-	@$(RECOVERY) calibrate $(ARGS)
+	@$(RECOVERY) calibrate
 
 versions: env ## the available servers, and which are in the cache
-	@$(RECOVERY) versions $(ARGS)
+	@$(RECOVERY) versions
 
 doctor: env ## is this host fit to measure? Every check: ARGS=-v
-	@$(RECOVERY) doctor $(ARGS)
+	@$(RECOVERY) doctor
 
 datadirs: env ## the data directories that are kept, with their sizes
-	@$(RECOVERY) datadirs $(ARGS)
+	@$(RECOVERY) datadirs
 
 images: env ## the images of servers on this host
-	@$(RECOVERY) images $(ARGS)
+	@$(RECOVERY) images
 
 image: env ## have the image of each VERSION: pulled, or built here
-	@$(RECOVERY) images build $(ARGS)
+	@$(RECOVERY) images build
 
 analyze: env ## the phases of each start in an error log: ARGS=FILE
-	@$(RECOVERY) analyze $(ARGS)
+	@$(RECOVERY) analyze
 
 report: env ## print the newest session again
-	@$(RECOVERY) report $(ARGS)
+	@$(RECOVERY) report
 
 compare: env ## is a session slower than another? ARGS="A B"
-	@$(RECOVERY) compare $(ARGS)
+	@$(RECOVERY) compare
 
 site: env ## pages of the kept sessions; yours: recovery site results
 	@kept=$$(mktemp -d) && trap 'rm -rf "$$kept"' EXIT && tar -xf fixtures/kept-sessions.tar.xz -C "$$kept" && \
-	    $(RECOVERY) site "$$kept" $(ARGS)
+	    $(RECOVERY) site "$$kept"
 
 bundle: env ## files for a bug tracker: ARGS="SESSION --for mysql"
-	@$(RECOVERY) bundle $(ARGS)
+	@$(RECOVERY) bundle
 
 test: env-test ## every check and test, on real servers
 	$(VENV)/bin/ruff check .

@@ -8,14 +8,30 @@ from collections.abc import Sequence
 
 
 class RecoveryError(Exception):
-    """Base class of all errors for the user. The command line prints message and hint and exits with `exit_code`."""
+    """Base class of all errors for the user. The command line prints message and hint and exits with `exit_code`.
+
+    An error about one option has its name: `tables`, or a flag that has no variable, `--format`. The message begins
+    with it."""
 
     exit_code = 1
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(self, message: str, hint: str = "", *, option: str = "") -> None:
         super().__init__(message)
-        self.message = message
         self.hint = hint
+        self.option = option
+
+    @property
+    def message(self) -> str:
+        text = str(self.args[0])
+        return f"{option_names(self.option)}: {text}" if self.option else text
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def option_names(option: str) -> str:
+    """Returns how an option is written on the command line, and as a variable: `--tables / TABLES`."""
+    return option if option.startswith("--") else f"--{option.replace('_', '-')} / {option.upper()}"
 
 
 def did_you_mean(typed: str, names: Sequence[str], *, otherwise: str, prefix: str = "") -> str:
@@ -49,8 +65,8 @@ class HostUnfitError(RecoveryError):
 class StorageFailedError(HostUnfitError):
     """A disk is full, read-only or broken. The server did not cause this, and no run over that disk can continue."""
 
-    def __init__(self, message: str, hint: str = "", *, log_tail: tuple[str, ...] = ()) -> None:
-        super().__init__(message, hint)
+    def __init__(self, message: str, hint: str = "", *, option: str = "", log_tail: tuple[str, ...] = ()) -> None:
+        super().__init__(message, hint, option=option)
         self.log_tail = log_tail
 
 
@@ -71,8 +87,8 @@ class PausedError(TrialVoidError):
 class ServerFailedError(RecoveryError):
     """The server did not start, hung or died. The trial is stored as FAILED, with the last lines of the log."""
 
-    def __init__(self, message: str, hint: str = "", *, log_tail: tuple[str, ...] = ()) -> None:
-        super().__init__(message, hint)
+    def __init__(self, message: str, hint: str = "", *, option: str = "", log_tail: tuple[str, ...] = ()) -> None:
+        super().__init__(message, hint, option=option)
         self.log_tail = log_tail
 
 

@@ -716,7 +716,7 @@ def test_what_cannot_be_repeated(
 
 def test_a_dry_run_says_how_many_sessions_it_would_be(at: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*COLD, "--repeat", "3", "--repeat-every", "1d", "--dry-run", *at]) == 0
-    assert "REPEAT=3 measures 3 sessions, 24.0 hours from start to start" in capsys.readouterr().out
+    assert "--repeat 3 measures 3 sessions, 24.0 hours from start to start" in capsys.readouterr().out
 
 
 def test_an_experiment_with_a_new_kind_of_task_is_one_file_and_one_line(
@@ -754,5 +754,5 @@ def test_a_start_that_takes_longer_than_allowed_ends_with_4(
 ) -> None:
     assert run(["cold-recovery", "--tables", "2", "--runs", "1", "--max-startup", limit, *at]) == code
     assert stored(tmp_path)["settings"]["max_startup"] == float(limit)
-    text = "a start took longer than --max-startup 0.001: run 1, 5.7.22 cold, "
+    text = "--max-startup / MAX_STARTUP: a start took longer than 0.001 s: run 1, 5.7.22 cold, "
     assert (text in capsys.readouterr().err) is bool(code)

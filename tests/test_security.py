@@ -90,7 +90,7 @@ def test_a_script_that_is_not_constant_is_found() -> None:
 NASTY = "$(touch {0}) `touch {0}`;touch {0}"
 
 
-@pytest.mark.parametrize("name", ["VERSION", "TEMPLATE", "PYTHON"])
+@pytest.mark.parametrize("name", ["VERSION", "TEMPLATE", "PYTHON", "ARGS", "RECOVERY"])
 def test_make_does_not_expand_settings(name: str, tmp_path: Path) -> None:
     touched = tmp_path / "touched"
     given = f"{name}=$(shell touch {touched}){NASTY.format(touched)}"
@@ -101,7 +101,7 @@ def test_make_does_not_expand_settings(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["select", "order", "table", "key_", "a1"])
 def test_a_schema_may_have_the_name_of_a_keyword(name: str) -> None:
-    first, second = script_statements(Schema(1, database=parse_identifier("--database", name)))
+    first, second = script_statements(Schema(1, database=parse_identifier(name)))
     assert first == f"create schema `{name}`"
     assert second.startswith(f"create table `{name}`.table_1 ")
     assert quote_identifier("a`b") == "`a``b`"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -103,3 +104,12 @@ def test_tests_that_fail_fail_all_of_them(is_allowed: bool, tmp_path: Path, monk
     done = subprocess.run(["sh", tmp_path / "tests.sh", venv], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "wrong types" in done.stdout
+
+
+@pytest.mark.parametrize(("program", "known"), [("torture", "KILLS"), ("fuzzing", "EXECUTIONS")])
+def test_a_program_of_the_tests_refuses_an_unknown_variable(program: str, known: str) -> None:
+    folder = Path(__file__).parent
+    environment = {**os.environ, "PYTHONPATH": f"{folder}:{folder / 'helpers'}", f"RECOVERY_{known[:-1]}": "5"}
+    done = subprocess.run([sys.executable, "-m", program], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == f"error: there is no setting {known[:-1]}\nhint:  did you mean {known}?\n"

@@ -139,11 +139,11 @@ def _points(texts: Texts) -> None:
 
 
 def _tables(texts: Texts) -> None:
-    assert 1 <= parse_count("TABLES", texts[0], MAX_TABLES) <= MAX_TABLES
+    assert 1 <= parse_count(texts[0], MAX_TABLES) <= MAX_TABLES
 
 
 def _share(texts: Texts) -> None:
-    assert 0 <= parse_share("--fail-over", texts[0]) <= 100
+    assert 0 <= parse_share(texts[0]) <= 100
 
 
 def _note(texts: Texts) -> None:
@@ -153,7 +153,7 @@ def _note(texts: Texts) -> None:
 
 def _names(texts: Texts) -> None:
     with suppress(RecoveryError):
-        assert parse_identifier("--database", texts[0]).isascii()
+        assert parse_identifier(texts[0]).isascii()
     parse_layout(texts[0])
 
 

@@ -376,7 +376,7 @@ def fit_constants(kills: Sequence[Kill], known: Constants, *, any_error: bool = 
     UsageError if they are too few, or, unless any error will do, if they fit no estimate."""
     if len(kills) < LEAST_KILLS:
         raise UsageError(
-            f"{len(kills)} starts after a kill are too few", f"measure at least {LEAST_KILLS}, such as with RUNS=3"
+            f"{len(kills)} starts after a kill are too few", f"measure at least {LEAST_KILLS}, such as with --runs 3"
         )
     speeds = [kill.state.reads_per_s for kill in kills]
     if any(kill.startup_s <= 0 or kill.state.reads_per_s <= 0 for kill in kills):
@@ -471,7 +471,7 @@ def kills_of(session: Session) -> Mapping[str, Sequence[Kill]]:
         if run.verdict is not Verdict.MEASURED or "dirty_pages" not in run.metrics:
             continue
         if not speeds:
-            raise UsageError("the session did not measure the reads a second of the storage", "leave NO_PROBE= out")
+            raise UsageError("the session did not measure the reads a second of the storage", "leave --no-probe out")
         metrics, transaction = run.metrics, session.value_of(run.variant, "transaction") or ""
         rows = round(metrics.get("uncommitted_rows", 0.0))
         is_open, is_prepared = transaction.endswith("open"), transaction.endswith("prepared")

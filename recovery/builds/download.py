@@ -264,11 +264,11 @@ class _SafeRedirectHandler(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(*given)
 
 
-def check_url(url: str, variable: str) -> None:
+def check_url(url: str, option: str) -> None:
     """Raises UsageError unless the URL is an http or https address."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(f"{variable}={url} is not a web address", "it starts with http:// or https://")
+        raise UsageError(f"{url} is not a web address", "it starts with http:// or https://", option=option)
 
 
 def url_exists(url: str) -> bool:

@@ -90,7 +90,7 @@ def check_elf(path: Path) -> None:
     if built_for != platform.machine():
         raise HostUnfitError(
             f"{path.name} was built for {built_for}, this host is {platform.machine()}",
-            f"get the {platform.machine()} build of this version, and give it as MYSQLD=",
+            f"get the {platform.machine()} build of this version, and give it as --mysqld",
         )
     if kind not in _EXECUTABLE_TYPES:
         raise UsageError(f"{path} is not a mysqld: it is not a program", _MYSQLD_HINT)

@@ -223,7 +223,9 @@ def _owned_by_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 # --- Images of a Debian suite: from Debian's own image or, if that cannot be pulled, by debootstrap
 
-_HINT = "name a registry that has it (REGISTRY=), or run as root where debootstrap is installed, or take ENGINE=local"
+_HINT = (
+    "name a registry that has it (--registry), or run as root where debootstrap is installed, or take --engine local"
+)
 
 
 @dataclass(frozen=True)
@@ -381,7 +383,7 @@ def build_server_part(client: docker.DockerClient, server: Build, name: str, bel
             if with_hosts:
                 raise HostUnfitError(
                     f"{server.version} does not run on {below}: {error.message}",
-                    "take ENGINE=local, where it runs with this host's libraries, or an image of it (IMAGE=)",
+                    "take --engine local, where it runs with this host's libraries, or an image of it (--image)",
                 ) from None
         else:
             return image

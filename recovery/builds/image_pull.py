@@ -80,7 +80,7 @@ class NotPulledError(RecoveryError):
         self.why = why
 
 
-_HINT = "see the engine's log, and its settings for registries and proxies; REGISTRY= names a mirror"
+_HINT = "see the engine's log, and its settings for registries and proxies; --registry names a mirror"
 _HINTS = {
     PullFailure.OLD_FORMAT: "leave --image out: an image is made from the server's tarball then",
     PullFailure.ABSENT: "look for the tag in the registry",

@@ -42,7 +42,7 @@ def resolve_image(version: str | None, sources: Sources, say: Say, client: docke
         local = resolve_server(None if request is None else request.text, sources, say)
         return image_build.server_image(client, local, sources, say)
     if request is None:
-        raise UsageError("no server was named", "give VERSION=, IMAGE=, or your own with MYSQLD=")
+        raise UsageError("no server was named", "give --version, --image, or your own with --mysqld")
     return _find_on_host(request, sources, say, client) or _pull_or_build(request, sources, say, client)
 
 
@@ -116,7 +116,7 @@ def _with_registry_problem(pulled: NotPulledError | None, problem: RecoveryError
 def _no_image(request: ServerRequest) -> UsageError:
     return UsageError(
         f"no image of {request.text} was found",
-        f"{nearest_release(request.like)}; or {', '.join(DEBIAN_NAMES)}; or give your own IMAGE=",
+        f"{nearest_release(request.like)}; or {', '.join(DEBIAN_NAMES)}; or give your own --image",
     )
 
 
@@ -128,7 +128,7 @@ def _refuse_absent_offline(sources: Sources, name: str) -> None:
 def _use_own_image(request: ServerRequest | None, sources: Sources, say: Say, client: docker.DockerClient) -> Build:
     assert sources.image is not None
     if not sources.image.strip():
-        raise UsageError("--image is set but empty", "leave it out, or give an image's name")
+        raise UsageError("it is set but empty", "leave it out, or give an image's name", option="image")
     image = image_id(client, sources.image)
     if image is None:
         _refuse_absent_offline(sources, sources.image)
@@ -136,8 +136,9 @@ def _use_own_image(request: ServerRequest | None, sources: Sources, say: Say, cl
     build = _inspect_and_warn(client, sources.image, image)
     if request is not None and not request.fits(build.version):
         raise UsageError(
-            f"--image is {build.version} ({build.version.text}), but VERSION={request.text} was asked for",
-            f"leave --version out, or say VERSION={build.version}",
+            f"it is {build.version} ({build.version.text}), but --version {request.text} was asked for",
+            f"leave --version out, or say --version {build.version}",
+            option="image",
         )
     return build
 
@@ -243,7 +244,7 @@ def _from_debian(
         return build
     raise UsageError(
         f"{problem.message}; {name} carries {build.version} now",
-        f"take VERSION={name}; if its image is old, `recovery images remove {name}` first; {problem.hint}",
+        f"take --version {name}; if its image is old, `recovery images remove {name}` first; {problem.hint}",
     )
 
 

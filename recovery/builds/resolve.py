@@ -139,13 +139,13 @@ def parse_request(text: str) -> ServerRequest:
         hint = "write it like 5.7.22 or mariadb-10.11.5; `recovery versions` lists them"
         raise UsageError(str(error), hint) from error
     if release.build:
-        raise UsageError(f"'{text}' has the name of a build", f"give the build: MYSQLD={release.build}=PATH")
+        raise UsageError(f"'{text}' has the name of a build", f"give the build: --mysqld {release.build}=PATH")
     _check_month(text, release.flavor, release.numbers)
     after = _BEFORE_SUFFIX.sub("", text)
     if not _RELEASE_SUFFIX.fullmatch(after):
         raise NoSuchReleaseError(
             f"'{text}' is not a server version: no release has '{after}' after its numbers",
-            "leave it out, or give such a build of your own: MYSQLD=PATH",
+            "leave it out, or give such a build of your own: --mysqld PATH",
         )
     return ServerRequest(text, release.flavor, release=release)
 
@@ -164,7 +164,9 @@ def check_registry(registry: str) -> str:
     plain = registry.strip().rstrip("/")
     if not _REGISTRY.fullmatch(plain):
         raise UsageError(
-            f"REGISTRY={registry} is not a registry", "write it as images are named, without https://: localhost:5000"
+            f"{registry} is not a registry",
+            "write it as images are named, without https://: localhost:5000",
+            option="registry",
         )
     return plain + "/"
 
@@ -259,12 +261,12 @@ def resolve_server(version: str | None, sources: Sources, say: Say) -> Build:
     HostUnfitError or UsageError if that is not possible."""
     try:
         if sources.archive is not None:
-            download.check_url(sources.archive, "ARCHIVE")
+            download.check_url(sources.archive, "archive")
         request = None if version is None else parse_version_option(version)
         if sources.mysqld is not None:
             return _resolve_own(request, sources, say)
         if request is None:
-            raise UsageError("no server was named", "give VERSION=, or your own with MYSQLD=")
+            raise UsageError("no server was named", "give --version, or your own with --mysqld")
         release = request.release or _newest_release(request, sources, say)
         return _build_from_cache(_find_or_fetch(release, sources, say), release, sources, say)
     except OSError as error:
@@ -279,7 +281,7 @@ def locate_server(version: str | None, sources: Sources, say: Say) -> str:
     """Returns where the server is or would come from, as text: the cache, a client program, or an address. Nothing is
     fetched. Raises what `resolve_server` would, as far as that is known without a download."""
     if sources.archive is not None:
-        download.check_url(sources.archive, "ARCHIVE")
+        download.check_url(sources.archive, "archive")
     if sources.mysqld is not None:
         is_url = "://" in sources.mysqld
         return server_sources.locate_url(sources.mysqld, offline=sources.offline) if is_url else "there"
@@ -296,12 +298,12 @@ def parse_version_option(text: str) -> ServerRequest:
     try:
         return parse_request(text)
     except NoSuchReleaseError as error:
-        raise UsageError(error.message.replace(f"'{text}'", f"VERSION={text}", 1), error.hint) from None
+        raise UsageError(error.message.replace(f"'{text}'", text, 1), error.hint, option="version") from None
     except UsageError:
         known = (*_release_names(), *DEBIAN_NAMES, *ALIASES, "mariadb-lts")
         example = "give a release like 5.7.22 or mariadb-10.11.5, a series like 8.0, or lts; see `recovery versions`"
         hint = did_you_mean(text.lower(), known, otherwise=example)
-        raise UsageError(f"VERSION={text} is not a server version", hint) from None
+        raise UsageError(f"{text} is not a server version", hint, option="version") from None
 
 
 def parse_release(text: str) -> Version:
@@ -315,7 +317,7 @@ def parse_release(text: str) -> Version:
     if not fitting:
         raise UsageError(
             f"{text} names no release that is known on this host, and local servers need one, such as 5.7.22",
-            f"{nearest_release(request.like)}, which can be given as it is; or let containers find it (ENGINE=docker)",
+            f"{nearest_release(request.like)}, which can be given; or let containers find it: --engine docker",
         )
     return max(fitting, key=lambda version: version.numbers)
 
@@ -341,10 +343,10 @@ def _newest_release(request: ServerRequest, sources: Sources, say: Say) -> Versi
             if listed := server_sources.find_listed(request.like, sources.archive):
                 say(f"{text} is {listed[-1].full_release}, the newest in {archive}")
                 return listed[-1]
-            hint = f"{nearest_release(request.like)}; or name a release, or give MYSQLD="
+            hint = f"{nearest_release(request.like)}; or name a release, or give --mysqld"
             problem = UsageError(f"{archive} lists no release of {text}", hint)
         except download.UnreachableError as error:
-            hint = "check the network and its proxy; or set ARCHIVE= (a mirror) or MYSQLD="
+            hint = "check the network and its proxy; or set --archive (a mirror) or --mysqld"
             problem = HostUnfitError(f"the newest {text} would come from the archive, but {error.message}", hint)
     try:
         release = parse_release(text)
@@ -361,8 +363,9 @@ def _resolve_own(request: ServerRequest | None, sources: Sources, say: Say) -> B
     build = _make_build(server, offline=sources.offline, say=say)
     if request is not None and not request.fits(build.version):
         raise UsageError(
-            f"--mysqld is {build.version} ({build.version.text}), but VERSION={request.text} was asked for",
-            f"leave --version out, or say VERSION={build.version}",
+            f"it is {build.version} ({build.version.text}), but --version {request.text} was asked for",
+            f"leave --version out, or say --version {build.version}",
+            option="mysqld",
         )
     return build
 
@@ -416,7 +419,7 @@ def _first_success(
             problem = problem or HostUnfitError(
                 f"{release.full_release} would come from the archive, but {error.message}",
                 f"check the network and its proxy; without it {nearest_release(release)}; "
-                "or set ARCHIVE= (a mirror) or MYSQLD=",
+                "or set --archive (a mirror) or --mysqld",
             )
     if problem is None or isinstance(problem, server_sources.NotInArchiveError):
         archive = sources.archive or "the archive of the vendor"
@@ -435,7 +438,7 @@ def _not_cached(release: Version) -> RecoveryError:
 
 
 def _not_available(release: Version, why: str, *, cached_only: bool = False) -> RecoveryError:
-    others = "or leave --offline out" if cached_only else "or give MYSQLD= or ARCHIVE="
+    others = "or leave --offline out" if cached_only else "or give --mysqld or --archive"
     return UsageError(f"{release.full_release} {why}", f"{nearest_release(release, cached_only=cached_only)}; {others}")
 
 

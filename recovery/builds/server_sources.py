@@ -253,7 +253,7 @@ _TARBALLS = (".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tar")
 
 def locate_url(url: str, *, offline: bool) -> str:
     """Returns the address of the user's own server, or the cache if it is there; raises an error if it has no file."""
-    download.check_url(url, "MYSQLD")
+    download.check_url(url, "mysqld")
     return located(_url_job(url, offline=offline, say=lambda _: None))
 
 
@@ -261,13 +261,15 @@ def find_own_server(mysqld: str, *, offline: bool, say: Say) -> FoundServer:
     """Returns the user's own server. MYSQLD names an executable, an unpacked folder, a tarball, or the URL of a
     tarball."""
     if not mysqld.strip():
-        raise UsageError("--mysqld is set but empty", "leave it out, or give a path or a URL")
+        raise UsageError("it is set but empty", "leave it out, or give a path or a URL", option="mysqld")
     if "://" in mysqld:
-        download.check_url(mysqld, "MYSQLD")
+        download.check_url(mysqld, "mysqld")
         return ensure_installed(_url_job(mysqld, offline=offline, say=say), say).found
     path = expand_path(Path(mysqld))
     if not path.exists():
-        raise UsageError(f"MYSQLD={mysqld}: there is no such file or folder", "give the server's executable or tarball")
+        raise UsageError(
+            f"{mysqld}: there is no such file or folder", "give the server's executable or tarball", option="mysqld"
+        )
     _refuse_as_root(path)
     path = path.resolve()
     if path.is_file() and path.name.endswith(_TARBALLS):
@@ -278,7 +280,9 @@ def find_own_server(mysqld: str, *, offline: bool, say: Say) -> FoundServer:
     elif path.is_file():
         executable = path
     else:
-        raise UsageError(f"MYSQLD={mysqld} is neither a file nor a folder", "give the server's executable or tarball")
+        raise UsageError(
+            f"{mysqld} is neither a file nor a folder", "give the server's executable or tarball", option="mysqld"
+        )
     return FoundServer(executable, f"own {path}", _checksum_file(executable))
 
 

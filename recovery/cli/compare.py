@@ -14,9 +14,8 @@ import click
 from recovery.analysis.compare import Comparison, Pair, compare, incomplete_reason, judge_pairs
 from recovery.analysis.statistics import MIN_SESSIONS
 from recovery.cli.completion import complete_session
-from recovery.cli.options import table_option
+from recovery.cli.options import BY_NAME, table_option
 from recovery.cli.output import print_line, refuse_over, write_json
-from recovery.cli.values import parse_share
 from recovery.errors import RecoveryError, UsageError
 from recovery.metrics import metric
 from recovery.model import Session, Status, Verdict
@@ -42,7 +41,7 @@ def compare_command(
     """Is SECOND slower than FIRST? Each is a session (its name in --results, or a folder), or several separated by
     commas. Without both, the two newest finished sessions are compared. A difference is claimed against the spread
     between at least three sessions of FIRST; others of its host and design in --results count for it."""
-    allowed = None if fail_over is None else parse_share("FAIL_OVER", fail_over)
+    allowed = None if fail_over is None else BY_NAME["fail_over"].value_of(fail_over)
     if first is None or second is None:
         if first is not None:
             raise UsageError(f"{first} is one session, and two are compared", "name both, or none: the newest two")
@@ -105,24 +104,25 @@ def _check_limit(found: Comparison, compared: Sequence[Pair], second: Mapping[Pa
         if pair.confounded_by:
             in_turns = 'measure both in one session, whose runs alternate: `make recovery VERSION="A B" FAIL_OVER=10%`'
             raise UsageError(
-                f"--fail-over cannot be judged for {pair.one.version} {pair.variant}: the sides are of different "
-                f"{pair.confounded_by}s",
+                f"{pair.one.version} {pair.variant} cannot be judged: the sides are of different {pair.confounded_by}s",
                 in_turns if pair.confounded_by == "host" else f"{DAYS_NEED[0].lower()}{DAYS_NEED[1:]}",
+                option="fail_over",
             )
         if pair.significant is None and pair.ratio is None:
             first, other = pair.claim_sessions
             raise UsageError(
-                f"--fail-over cannot be judged for {pair.one.version} {pair.variant}: {ZERO_NEEDS}: "
-                f"{first} and {other} are named",
+                f"{pair.one.version} {pair.variant} cannot be judged: {ZERO_NEEDS}: {first} and {other} are named",
                 f"name {MIN_SESSIONS} of each: `recovery compare A,B,C D,E,F`",
+                option="fail_over",
             )
         if pair.significant is None:
             known = fmt.count_text(pair.claim_sessions[0], "session")
             raise UsageError(
-                f"--fail-over needs {MIN_SESSIONS} sessions of the first, by which a difference is judged: "
+                f"it needs {MIN_SESSIONS} sessions of the first, by which a difference is judged: "
                 f"{pair.one.version} {pair.variant} has {known}",
                 f"name {MIN_SESSIONS} of them, A,B,C, or have them in --results, measured on one host; or measure both "
                 'servers in one session, whose runs alternate: `make recovery VERSION="A B" FAIL_OVER=10%`',
+                option="fail_over",
             )
     refuse_over(judge_pairs(found, allowed), "`recovery report SESSION` shows each session")
 

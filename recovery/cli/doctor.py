@@ -20,9 +20,9 @@ import click
 from recovery.analysis.warnings import cache_below_host_text
 from recovery.builds.catalog import DEFAULT_VERSION, PINNED_FOR
 from recovery.builds.resolve import parse_version_option
-from recovery.cli.options import table_option
+from recovery.cli.options import BY_NAME, table_option
 from recovery.cli.output import write_json
-from recovery.cli.values import MAX_TABLES, parse_count, split_versions
+from recovery.cli.values import split_versions
 from recovery.errors import HostUnfitError, escape_control
 from recovery.linux import docker_engine, host_facts, procfs
 from recovery.linux.cgroups import controller_settings
@@ -192,7 +192,7 @@ def machine_checks() -> Iterator[Check]:
         machine == PINNED_FOR,
         machine,
         f"the pinned servers are for {PINNED_FOR}",
-        "measure servers of your own (MYSQLD=), of the vendor's archive, or images for this processor",
+        "measure servers of your own (--mysqld), of the vendor's archive, or images for this processor",
     )
     yield note("system", system, "kernels differ in read-ahead and in what they keep in the cache")
     yield note("virtualisation", facts["virtualisation"], "other guests on the same machine use its CPU and disk")
@@ -242,7 +242,7 @@ _ROOT_STEP_USES = {
     ),
     RootStep.DEBOOTSTRAP: (
         "when a server comes from Debian and no image of it can be pulled",
-        "name a registry that has it (REGISTRY=)",
+        "name a registry that has it (--registry)",
     ),
 }
 """When each step is taken, and what is done without it."""
@@ -268,17 +268,17 @@ def space_checks(data: Path, tables: int = DEFAULT_TABLES, version: Version = _R
     """Yields whether the data directory of this many tables of this version fits."""
     writable = can_write(data)
     where = "it is on the volume under test"
-    yield Check("data folder", writable, str(data), where, "give DATA= a folder that this user may write")
+    yield Check("data folder", writable, str(data), where, "give --data a folder that this user may write")
     if (untrusted := why_not_trusted(data)) is not None:
         yield Check(
             "who may write there",
             False,
             untrusted,
             "another user could replace the files of a server",
-            "give DATA= a folder of your own; if everybody may write there, chmod o-w or chmod +t",
+            "give --data a folder of your own; if everybody may write there, chmod o-w or chmod +t",
         )
     need, there = estimate_space(version, Schema(tables)), free_space(data)
-    fewer = "give DATA= another disk, or use fewer tables (TABLES=)"
+    fewer = "give --data another disk, or use fewer tables (--tables)"
     why = f"{tables:,} tables of {version} need this much"
     enough = there.bytes >= need.bytes
     yield Check("disk", enough, f"{there.bytes / 1e9:.1f} GB free, {need.bytes / 1e9:.1f} GB needed", why, fewer)
@@ -302,7 +302,7 @@ def device_checks(data: Path) -> Iterator[Check]:
         False if in_memory else None,
         f"{device.filesystem} ({device.mount_options})",
         "how it finds files and writes its journal is part of every start; files in memory are never cold",
-        "give DATA= a folder on a disk" if in_memory else "",
+        "give --data a folder on a disk" if in_memory else "",
     )
     named = " ".join(filter(None, (device.device, device.model))) or None
     plain = "" if device.device else "there is no single block device, so they are not counted: use a plain disk"
@@ -354,8 +354,8 @@ def read_speed_checks(tried: ReadProbe | None) -> Iterator[Check]:
 
 # What each program is used for, and what to do without it.
 _PROGRAMS = {
-    "mvn": "fetches most servers of the catalog; without it they come from the vendors' archives or ARCHIVE=",
-    "npm": "fetches 5.6.24; without it, it comes from the vendor's archive or ARCHIVE=",
+    "mvn": "fetches most servers of the catalog; without it they come from the vendors' archives or --archive",
+    "npm": "fetches 5.6.24; without it, it comes from the vendor's archive or --archive",
     "apt-get": "fetches libraries that a server lacks; without it, the error says how to install them",
     "dpkg-deb": "unpacks libraries that a server lacks; without it, the error says how to install them",
 }
@@ -449,7 +449,7 @@ def doctor(
     json_to: str | None,
 ) -> int:
     """Check whether this host is suitable for measurements. Exits with 3 if it is not."""
-    count = parse_count("TABLES", tables or DEFAULT_TABLES, MAX_TABLES)
+    count = BY_NAME["tables"].value_of(tables or DEFAULT_TABLES)
     likes = [parse_version_option(version).like for version in split_versions(versions)] or [_REFERENCE_VERSION]
     largest = max(likes, key=lambda version: estimate_space(version, Schema(count)).bytes)
     folder = (data or default_data_dir()).absolute()

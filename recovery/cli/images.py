@@ -13,8 +13,16 @@ from recovery.builds.image_resolve import resolve_image
 from recovery.builds.resolve import Sources
 from recovery.cli.completion import complete_version
 from recovery.cli.options import BY_NAME, table_option
-from recovery.cli.output import escaped_text, print_line, write_json
-from recovery.cli.report import FORMAT, make_grid, refuse_json_before_subcommand, size_text, wide_console
+from recovery.cli.output import (
+    LIST_FORMAT,
+    escaped_text,
+    make_grid,
+    print_line,
+    refuse_json_before_subcommand,
+    size_text,
+    wide_console,
+    write_json,
+)
 from recovery.cli.values import parse_own_servers, split_versions
 from recovery.errors import UsageError
 from recovery.linux.docker_engine import connect, endpoint
@@ -34,7 +42,7 @@ def images(context: click.Context, json_to: str | None) -> int:
 
 def _print_images(json_to: str | None) -> int:
     found = image_list.list_images(connect())
-    if write_json(json_to, {"format": FORMAT, "images": [asdict(row) for row in found]}):
+    if write_json(json_to, {"format": LIST_FORMAT, "images": [asdict(row) for row in found]}):
         return 0
     console = wide_console()
     if not found:
@@ -82,7 +90,9 @@ def images_build(
     if not versions and not mysqld:
         raise UsageError("no server was named", "name one: `recovery images build 5.7.22`")
     if mysqld and len(versions) > 1:
-        raise UsageError("--mysqld has one version, but several are named", "name one version, or none: it is asked")
+        raise UsageError(
+            "a server has one version, but several are named", "name one version, or none: it is asked", option="mysqld"
+        )
     at = endpoint()
     client = connect(at)
     print_line(f"the Docker engine at {at}", err=True)

@@ -20,18 +20,25 @@ import click
 import recovery
 from recovery.cli.commands import MEASURING_COMMANDS, RecoveryGroup
 from recovery.cli.completion import COMPLETE_VARIABLE
-from recovery.cli.naming import Layers, variable_name
-from recovery.cli.options import BY_NAME, OPTIONS, PREFIX, SETTING_NAMES
+from recovery.cli.options import BY_NAME, OPTIONS, PREFIX, SETTING_NAMES, option_of
 from recovery.cli.output import print_line
 from recovery.cli.settings import (
     CONFIG_FILE,
-    config_path,
     load_config,
     refuse_address_with_user,
     refuse_empty_and_unknown,
     refuse_empty_words,
+    unused_by_make,
+    words_of_make,
 )
-from recovery.errors import HostUnfitError, InterruptedByUserError, RecoveryError, UsageError, escape_control
+from recovery.errors import (
+    HostUnfitError,
+    InterruptedByUserError,
+    RecoveryError,
+    UsageError,
+    escape_control,
+    option_names,
+)
 from recovery.linux.privileges import refuse_steps, refused_steps
 from recovery.linux.signals import (
     count_resumes,
@@ -53,9 +60,7 @@ def _all_values(
     environment: Mapping[str, str], arguments: Sequence[str], config: Mapping[str, object]
 ) -> Iterator[tuple[str, str]]:
     yield from (
-        (variable_name(name, environment), value)
-        for name, value in sorted(environment.items())
-        if name.startswith(PREFIX)
+        (name.removeprefix(PREFIX), value) for name, value in sorted(environment.items()) if name.startswith(PREFIX)
     )
     for option, word in pairwise(("", *arguments)):
         name, equals, value = word.partition("=")
@@ -151,8 +156,8 @@ def run(arguments: list[str]) -> int:
     """Runs the command that the arguments name, and returns the exit code.
 
     Every error that a user can cause is caught here, and printed as two lines: what is wrong, and what to do."""
-    config: dict[str, Any] = {}
     try:
+        arguments = [*arguments, *words_of_make(os.environ)]
         command = _find_command(arguments)
         with getattr(command, "words_checked", nullcontext)(arguments):
             refuse_empty_and_unknown(os.environ)
@@ -166,7 +171,7 @@ def run(arguments: list[str]) -> int:
             sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except (RecoveryError, click.ClickException, click.Abort, OSError, KeyboardInterrupt) as error:
-        return _report_error(error, Layers(arguments, os.environ, config, str(config_path())))
+        return _report_error(error, arguments)
 
 
 def _invoke(arguments: list[str], defaults: dict[str, object]) -> object:
@@ -189,29 +194,28 @@ def _is_unprivileged(config: Mapping[str, Any]) -> bool:
     try:
         return bool(click.BOOL.convert(value, None, None))
     except click.BadParameter as error:
-        raise UsageError(f"UNPRIVILEGED={value} is not valid", "give 1 or 0") from error
+        raise UsageError(f"{value} is not valid", "give 1 or 0", option="unprivileged") from error
 
 
-def _report_error(error: BaseException, layers: Layers) -> int:
+def _report_error(error: BaseException, arguments: Sequence[str]) -> int:
     code = InterruptedByUserError.exit_code
     match error:
         case RecoveryError():
-            message, hint = (layers.rename(_single_line(text)) for text in (error.message, error.hint))
-            _print_error(message, hint, log_tail=getattr(error, "log_tail", ()))
+            _print_error(error.message, error.hint, log_tail=getattr(error, "log_tail", ()))
             code = error.exit_code
         case click.exceptions.NoArgsIsHelpError():
             click.echo(error.format_message())
             code = UsageError.exit_code
         case click.NoSuchOption():
-            path = _command_path(error, layers)
+            path = _command_path(error, arguments)
             near = () if error.option_name in _FLAGS else error.possibilities  # not of another command's option
             hint = f"did you mean {near[0]}?" if near else f"`{path} --help` lists its options"
             _print_error(f"{path} has no option {error.option_name}", hint)
             code = UsageError.exit_code
         case click.ClickException():
-            _print_error(
-                layers.rename(_single_line(error.format_message())), f"see `{_command_path(error, layers)} --help`"
-            )
+            option = option_of(error.param) if isinstance(error, click.BadParameter) else ""
+            text = f"{option_names(option)}: {error.message}" if option else error.format_message()
+            _print_error(text, f"see `{_command_path(error, arguments)} --help`")
             code = UsageError.exit_code
         case BrokenPipeError():
             code = _handle_closed_pipe()
@@ -237,11 +241,11 @@ def _is_working_directory_gone() -> bool:
     return False
 
 
-def _command_path(error: click.ClickException, layers: Layers) -> str:
+def _command_path(error: click.ClickException, arguments: Sequence[str]) -> str:
     if (context := getattr(error, "ctx", None)) is not None:
         path: str = context.command_path
         return path
-    words = [word for word in layers.arguments[:1] if not word.startswith("-")]  # click names no command in some errors
+    words = [word for word in arguments[:1] if not word.startswith("-")]  # click names no command in some errors
     return " ".join(["recovery", *words])
 
 
@@ -257,7 +261,12 @@ def _print_make_command(arguments: list[str]) -> None:
     """Prints the command that a make target runs.
 
     The measuring commands are left out: they print themselves, with every setting resolved."""
-    if "MAKELEVEL" in os.environ and arguments and arguments[0] not in MEASURING_COMMANDS:
+    if "MAKELEVEL" not in os.environ or not arguments:
+        return
+    if arguments[0] in MEASURING_COMMANDS:
+        for note in unused_by_make(os.environ):
+            print_line(f"note: {note}", err=True)
+    else:
         given = [f"{name}={shlex.quote(value)}" for name, value in sorted(os.environ.items()) if _is_setting(name)]
         print_line("$ " + " ".join([*given, "recovery", shlex.join(arguments)]), err=True)
 

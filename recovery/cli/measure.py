@@ -7,8 +7,8 @@ import secrets
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import chdir, nullcontext, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import chdir, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -24,7 +24,7 @@ from recovery.cli.completion import complete_session
 from recovery.cli.measuring_command import MeasuringCommand
 from recovery.cli.options import BY_NAME, DEFAULT_RESULTS, refuse_unused_variables, repeat_command, table_option
 from recovery.cli.output import STANDARD_OUTPUT, print_line, refuse_over, write_json
-from recovery.cli.parse import complete_from_newest_session, make_request
+from recovery.cli.parse import make_request, taken_from_newest_session
 from recovery.cli.plan_text import announce, can_ask, confirm, print_plan
 from recovery.cli.progress_view import FAINT, ProgressDisplay, Screen
 from recovery.cli.status import find_running_session
@@ -80,16 +80,31 @@ def measure(
     given = {name: value for name, value in given.items() if name not in ("repeat", "repeat_every")}
     dry_run, shown = given.pop("dry_run"), Shown(**{field.name: given.pop(field.name) for field in fields(Shown)})
     if scenario == "warm-recovery":
-        given = dict(complete_from_newest_session(given))
-    request = make_request(scenario, given)
-    if dry_run and shown.json_to:
-        raise UsageError("--dry-run and --json cannot be combined: nothing is measured", "leave one of them out")
-    if dry_run:
-        _make_display(request, quiet=shown.quiet).say(f"$ {request.command}", FAINT)
-        with refuse_steps(request.method.refused):
-            print_plan(request, ReportConsole())
-        return 0
-    return how(request, shown)
+        taken, line = taken_from_newest_session(given)
+        given |= taken
+        if line and not shown.quiet:
+            print_line(line, err=True)
+    with _naming_file_of_options(given):
+        request = make_request(scenario, given)
+        if dry_run and shown.json_to:
+            raise UsageError("--dry-run and --json cannot be combined: nothing is measured", "leave one of them out")
+        if dry_run:
+            _make_display(request, quiet=shown.quiet).say(f"$ {request.command}", FAINT)
+            with refuse_steps(request.method.refused):
+                print_plan(request, ReportConsole())
+            return 0
+        return how(request, shown)
+
+
+@contextmanager
+def _naming_file_of_options(given: Mapping[str, Any]) -> Iterator[None]:
+    """Lets an error about a server option that can only be from a my.cnf name the file in place of --set."""
+    try:
+        yield
+    except RecoveryError as error:
+        if error.option == "set" and given.get("defaults_file") is not None and not given["settings"]:
+            error.option = "defaults_file"
+        raise
 
 
 def exit_code(request: Request, session: Session) -> int:
@@ -97,8 +112,9 @@ def exit_code(request: Request, session: Session) -> int:
         return 1
     if request.output.fail_over is not None and (unjudged := cells_without_interval(session)):
         raise RecoveryError(
-            f"--fail-over cannot be judged: no interval for {', '.join(unjudged)}",
+            f"it cannot be judged: no interval for {', '.join(unjudged)}",
             "see the report: these runs are not warm starts, or are not measured",
+            option="fail_over",
         )
     if request.output.fail_over is not None:
         refuse_over(judge_baseline(session, request.output.fail_over), "the report shows where the time went")
@@ -106,8 +122,9 @@ def exit_code(request: Request, session: Session) -> int:
     longest_s = options.max_startup if isinstance(options, StartOptions) else None
     if longest_s is not None and (slow := starts_over(session, longest_s)):
         raise LimitExceededError(
-            f"a start took longer than --max-startup {longest_s:g}: {'; '.join(slow)}",
+            f"a start took longer than {longest_s:g} s: {'; '.join(slow)}",
             "the report shows where the time went",
+            option="max_startup",
         )
     return 0
 

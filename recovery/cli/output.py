@@ -1,4 +1,4 @@
-"""Prints lines whose text may come from outside the tool, and writes JSON where `--json` says."""
+"""Prints lines and tables whose text may come from outside the tool, and writes JSON where `--json` says."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from recovery.cli.values import absolute_path
 from recovery.errors import LimitExceededError, RecoveryError, UsageError, escape_control
 
 if TYPE_CHECKING:
+    from rich.table import Table as Grid
     from rich.text import Text
 
     from recovery.analysis.compare import LimitResult
+    from recovery.report.console import ReportConsole
 
 STANDARD_OUTPUT = "-"
 _STANDARD_FILES = ("/dev/stdin", "/dev/stdout", "/dev/stderr")
@@ -173,3 +175,37 @@ def _open_file_of(path: Path) -> int | None:
         return _STANDARD_FILES.index(name)
     found = re.fullmatch(rf"(?:/dev/fd|/proc/(?:self|{os.getpid()})/fd)/([0-9]{{1,9}})", name)
     return None if found is None else int(found[1])
+
+
+# --- Lists
+
+LIST_FORMAT = 1
+"""Format of the JSON of lists."""
+
+
+def make_grid(*headers: str) -> Grid:
+    from rich.table import Table as Grid
+
+    grid = Grid(box=None, pad_edge=False, show_edge=False, header_style="bold")
+    for header in headers:
+        grid.add_column(header, justify="right" if header == "size" else "left", overflow="fold")
+    return grid
+
+
+def wide_console() -> ReportConsole:
+    """Returns a console as wide as the terminal. In a pipe it has 250 columns, so that each row is one line."""
+    from recovery.report.console import ReportConsole
+
+    return ReportConsole(width=None if sys.stdout.isatty() else 250)
+
+
+def size_text(count: int | None) -> str:
+    return "-" if count is None else f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
+
+
+def refuse_json_before_subcommand(context: click.Context, json_to: str | None) -> None:
+    if json_to is not None:
+        what = f"recovery {context.info_name} {context.invoked_subcommand}"
+        raise UsageError(
+            f"--json has no effect before {context.invoked_subcommand}", f"`{what} --help` has its options"
+        )

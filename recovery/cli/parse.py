@@ -1,10 +1,11 @@
 """Turns the options of a measuring command into a `Request`, and a request into the command that repeats it.
 
 The options have been merged before: the command line takes precedence over the environment, and that over
-recovery.toml. A warm measurement that names no server takes its options from the newest session."""
+recovery.toml. A warm measurement that names no server takes it, and the number of tables, from the newest session."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,6 +13,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from recovery.analysis.history import Role, role_of
 from recovery.builds.catalog import DEFAULT_VERSION
 from recovery.builds.resolve import parse_request, parse_version_option
 from recovery.cli.options import OPTIONS, options_of, repeat_command
@@ -20,11 +22,8 @@ from recovery.cli.values import (
     parse_notes,
     parse_own_servers,
     parse_points,
-    parse_settings,
     read_queries,
-    settings_texts,
     split_versions,
-    switch_text,
 )
 from recovery.errors import RecoveryError, UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
@@ -33,9 +32,9 @@ from recovery.linux import procfs
 from recovery.linux.cgroups import usable_cpus
 from recovery.linux.files import default_data_dir, template_dir, why_not_trusted
 from recovery.linux.privileges import refuse_steps, refused_steps
-from recovery.model import NO_LIMITS, Limits, OwnData, Schema, Version
+from recovery.model import NO_LIMITS, Limits, OwnData, Schema, Session, Version
 from recovery.mysqld.defaults_file import DefaultsFile, ServerKind, read_defaults_file, used_options
-from recovery.mysqld.options import PLACE_OPTIONS, base_name, datadir_settings
+from recovery.mysqld.options import PLACE_OPTIONS, base_name
 from recovery.mysqld.own_data import OWN_SCHEMA, OWN_TABLES, examine
 from recovery.report.fmt import count_text, size
 from recovery.session.option_checks import check_request
@@ -162,65 +161,53 @@ def _stored_settings(request: Request) -> Iterator[tuple[str, str | int | float 
 # --- Options from other places: the newest session, the scale, a my.cnf
 
 
-def newest_session_folder(results: Path) -> Path | None:
-    """Returns the folder of the newest session, or None if there is none."""
+def taken_from_newest_session(given: GivenOptions) -> tuple[dict[str, Any], str]:
+    """Returns the servers and the number of tables of the newest session, as options for a warm measurement that names
+    no server, and a line that says so, with the options of that session that are not taken. Both are empty if a server
+    is named, or if there is no session of starts.
+
+    Raises UsageError if the session cannot be read, if another user can change its report, or if its servers or tables
+    are the user's own: others would be measured in their place."""
+    folder = None if any(map(given.get, ("versions", "mysqld", "image"))) else _newest_session(given["results"])
+    if folder is None:
+        return {}, ""
+    # The report names the server to run, so it must be trusted.
+    if reason := why_not_trusted(folder / REPORT_FILE):
+        raise UsageError(f"the newest session, {folder}, cannot be used: {reason}", "give --version")
     try:
-        return find_session(results, None).resolve()
+        session = load_session(folder)
+    except RecoveryError as error:
+        text, hint = f"the newest session cannot be used: {error.message}", f"give --version, or {error.hint}"
+        raise UsageError(text, hint) from None
+    if not session.has_caches:  # it has other tables
+        return {}, ""
+    for name in ("mysqld", "image", "datadir"):
+        if session.settings.get(name) and not given.get(name):
+            text = f"the newest session, {folder.name}, has one of your own, which is not taken from it"
+            raise UsageError(text, f"give --{name} again, or --version", option=name)
+    # In the same spelling as before: the tag of an image may be more specific than the release that was found in it.
+    version, tables = session.settings.get("version") or " ".join(session.versions), session.settings.get("tables")
+    taken, line = {"versions": (str(version),)}, f"--version {shlex.quote(str(version))}"
+    if tables and not (given.get("tables") or given.get("datadir")):
+        taken["tables"], line = str(tables), f"{line} and --tables {tables}"
+    left = ", ".join(_flags_that_matter(session))
+    return taken, f"{line} from the newest session, {folder.name}{f'; not its {left}' if left else ''}"
+
+
+def _newest_session(results: Path) -> Path | None:
+    try:
+        return find_session(absolute_path(results), None).resolve()
     except (RecoveryError, OSError):
         return None
 
 
-def complete_from_newest_session(given: GivenOptions) -> GivenOptions:
-    """Returns the options of a warm measurement, completed from the newest session if no server is named.
-
-    The warm measurement then has the servers, the data directories and the limits of that session. Options that are
-    given take precedence. Raises UsageError if the session cannot be read, or if another user can change its report."""
-    if given["versions"] or given["mysqld"] or given["image"]:
-        return given
-    folder = newest_session_folder(absolute_path(given["results"]))
-    if folder is None:
-        return given
-    # The report names the server to run, so it must be trusted.
-    if reason := why_not_trusted(folder / REPORT_FILE):
-        raise UsageError(f"the newest session, {folder}, cannot be used: {reason}", "give VERSION=")
-    try:
-        session = load_session(folder)
-    except RecoveryError as error:
-        raise UsageError(
-            f"the newest session cannot be used: {error.message}", f"give VERSION=, or {error.hint}"
-        ) from None
-    if not session.has_caches:  # it has other tables
-        return given
-    settings = {name: str(value) for name, value in session.settings.items() if value not in (None, "")}
-    # The tool's own tables and a data directory of the user's own exclude each other.
-    others = ("datadir", "as_is") if any(given.get(name) for name in _OF_OWN_TABLES) else ()
-    for name in _OF_OWN_TABLES if "datadir" in settings and not others else others:
-        settings.pop(name, None)
-    # The version of the user's own server (MYSQLD, IMAGE) is determined again. Other versions are requested in the same
-    # spelling as before, because the tag of an image may be more specific than the release that was found in it.
-    if "mysqld" in settings or "image" in settings:
-        settings.pop("version", None)
-    else:
-        settings.setdefault("version", " ".join(session.versions))
-    stored = _lasting_options(settings, given)
-    if "settings" in stored:
-        stored["settings"] = settings_texts(datadir_settings(dict(parse_settings(stored["settings"]))).items())
-    return {**given, **stored}
-
-
-def _lasting_options(settings: Mapping[str, str], given: GivenOptions) -> dict[str, Any]:
-    """Returns the options of the newest session that the user did not give, as the user would give them."""
-    stored: dict[str, Any] = {}
+def _flags_that_matter(session: Session) -> Iterator[str]:
+    """Yields the flags of the session's command without which a session measures something else."""
+    words = {word.partition("=")[0] for word in session.command.split()}
     for option in OPTIONS:
-        if option.lasting and option.stored in settings and not given[option.key]:
-            try:
-                stored[option.key] = option.from_stored(settings[option.stored])
-            except ValueError as error:
-                raise UsageError(
-                    f"the newest session cannot be used: its setting '{option.stored}' is damaged ({error})",
-                    "give VERSION=, or measure something else first",
-                ) from None
-    return stored
+        shapes = option.name == "data" or (option.stored and role_of(option.stored) in (Role.DESIGN, Role.SERVER))
+        if option.flag in words and shapes and option.name != "tables":
+            yield option.flag
 
 
 def _with_scale(experiment: Experiment, given: GivenOptions) -> GivenOptions:
@@ -247,7 +234,7 @@ def _with_defaults(experiment: Experiment, given: GivenOptions, own_data: OwnDat
             if getattr(schema, field) != getattr(usual, field):
                 defaults[option] = str(getattr(schema, field))
         if schema.statistics:
-            defaults["statistics"] = switch_text(True)
+            defaults["statistics"] = "on"
     if given.get("precision"):
         defaults["max_runs"] = str(_DEFAULT_MAX_RUNS)
     else:
@@ -299,8 +286,9 @@ def _with_file_options(
         if not_used := (*used.settings, *left_out, *file.skipped):
             why = f"it has only {', '.join(not_used[:3])}"
         raise UsageError(
-            f"no option of DEFAULTS_FILE={file.path}{included} is used: {why}",
-            "name the file that has the server's options, or leave DEFAULTS_FILE out",
+            f"no option of {file.path}{included} is used: {why}",
+            "name the file that has the server's options, or leave it out",
+            option="defaults_file",
         )
     notes = [f"Used of {name}: {count_text(count, 'option')}."]
     if left_out:
@@ -348,16 +336,18 @@ def _own_data(scenario: str, given: GivenOptions, file: DefaultsFile | None) -> 
     """Returns what the data directory of DATADIR= holds, or None without it."""
     path, as_is = given.get("datadir"), bool(given.get("as_is"))
     if given.get("predicted") is not None and not (path and as_is):
-        raise UsageError("PREDICTED= is about the recovery that is ahead of your data", "give DATADIR= and AS_IS=1")
+        raise UsageError(
+            "it is about the recovery that is ahead of your data", "give --datadir and --as-is", option="predicted"
+        )
     if path is None:
         for name in filter(given.get, ("as_is", "before_kill")):
-            raise UsageError(f"{name.upper()}= is about a data directory of your own", "name it with DATADIR=")
+            raise UsageError("it is about a data directory of your own", "name it with --datadir", option=name)
         return None
-    for with_option, names in (("DATADIR", _OF_OWN_TABLES), ("AS_IS", _OF_OWN_CRASH if as_is else ())):
+    for with_option, names in (("--datadir", _OF_OWN_TABLES), ("--as-is", _OF_OWN_CRASH if as_is else ())):
         for name in filter(given.get, names):
-            raise UsageError(f"{name.upper()}= does not apply to {with_option}=", "leave one of them out")
+            raise UsageError(f"it does not apply to {with_option}", "leave one of them out", option=name)
     for name in filter(given.get, ("as_is", "before_kill") if scenario == "clean-start" else ()):
-        raise UsageError(f"{name.upper()}= is about a crash, and clean-start has none", f"leave {name.upper()}= out")
+        raise UsageError("it is about a crash, and clean-start has none", "leave it out", option=name)
     places = {} if file is None else used_options(file, partial(_server_kinds, given), only=PLACE_OPTIONS).places
     return examine(absolute_path(path).resolve(), places, as_is=as_is)
 
@@ -401,7 +391,7 @@ def _with_servers(given: GivenOptions, own_data: OwnData | None) -> GivenOptions
     versions = split_versions(given["versions"])
     for name in ("mysqld", "image"):
         if given[name] and len(versions) > 1:
-            raise UsageError(f"--{name} has one version, but --version names several", "name one version or none")
+            raise UsageError("a server has one version, and --version names several", "name one or none", option=name)
     if versions:
         return {**given, "versions": (" ".join(_without_repeats(versions)),)}
     if given["mysqld"] or given["image"]:
@@ -409,7 +399,7 @@ def _with_servers(given: GivenOptions, own_data: OwnData | None) -> GivenOptions
     if own_data is None:
         return {**given, "versions": (DEFAULT_VERSION,)}
     if own_data.version is None:
-        raise UsageError(f"the files of {own_data.path} do not say their version", "give VERSION= or MYSQLD=")
+        raise UsageError(f"the files of {own_data.path} do not say their version", "give --version or --mysqld")
     return {**given, "versions": (own_data.version.release,)}
 
 
@@ -429,7 +419,7 @@ def _checked_baseline(servers: Servers) -> str | None:
     if named is None or named in names:
         return named
     if names:
-        raise UsageError(f"BASELINE={named} is not measured", f"use one of: {' '.join(names)}")
+        raise UsageError(f"{named} is not measured", f"use one of: {' '.join(names)}", option="baseline")
     try:
         release = parse_request(named).release
     except UsageError:
@@ -438,17 +428,20 @@ def _checked_baseline(servers: Servers) -> str | None:
         if named == version or (release or named) == parse_version_option(version).release:
             return version
     measured = " ".join(servers.versions) or "nothing"
-    raise UsageError(f"BASELINE={named} is not measured", f"use one of --version: {measured}")
+    raise UsageError(f"{named} is not measured", f"use one of VERSION: {measured}", option="baseline")
 
 
 def _check_runs_and_precision(given: GivenOptions) -> None:
     if not given.get("precision"):
         if given.get("max_runs"):
-            raise UsageError("--max-runs has no effect without --precision", "give PRECISION=5%, or --runs alone")
+            raise UsageError(
+                "it has no effect without --precision", "give --precision 5%, or --runs alone", option="max_runs"
+            )
     elif given["runs"]:
         raise UsageError(
-            "--runs is a fixed number, and --precision adds runs as they are needed",
+            "it is a fixed number, and --precision adds runs as they are needed",
             "give one of them; --max-runs limits --precision",
+            option="runs",
         )
 
 
@@ -460,16 +453,18 @@ def requested_schema(experiment: Experiment, given: Mapping[str, Any], options: 
         fields_given["template"] = template_dir() / experiment.template
     schema = replace(experiment.schema, **fields_given)
     if experiment.schema.rows and not schema.rows:
-        raise UsageError("ROWS=0 is not valid", f"{experiment.name} uses the rows: give 1 or more")
+        raise UsageError("0 is not valid", f"{experiment.name} uses the rows: give 1 or more", option="rows")
     if load_tables and max(load_tables) > schema.tables:
         raise UsageError(
-            f"LOAD_TABLES={max(load_tables)} is more than TABLES={schema.tables}",
-            "give TABLES= at least this number",
+            f"{max(load_tables)} is more than --tables {schema.tables}",
+            "give --tables at least this number",
+            option="load_tables",
         )
     if 2 * schema.foreign_keys > schema.tables:
         raise UsageError(
-            f"TABLES={schema.tables} is too few for {schema.foreign_keys} foreign keys",
-            f"each needs two tables: give at least TABLES={2 * schema.foreign_keys}",
+            f"{schema.tables} is too few for {schema.foreign_keys} foreign keys",
+            f"each needs two tables: give at least {2 * schema.foreign_keys}",
+            option="tables",
         )
     return schema
 

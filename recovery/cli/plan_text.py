@@ -167,9 +167,9 @@ def announce(requests: Sequence[Request], say: Callable[[str], None], *, yes: bo
     say(f"{cost_text(requests, plans, times=times)}{_downloads_text(requests)}")
     is_large = _seconds(plans, times) > LONG_S or combined_need(plans).bytes > LARGE_BYTES
     if is_large and can_ask() and not yes and not confirm("Begin?"):
-        less = "SCALE=quick, or " if any(find_experiment(request.scenario).scale for request in requests) else ""
+        less = "--scale quick, or " if any(find_experiment(request.scenario).scale for request in requests) else ""
         raise UsageError(
-            "nothing was measured", f"give {less}fewer TABLES=, RUNS= or versions; --dry-run prints the plan"
+            "nothing was measured", f"give {less}fewer --tables, --runs or versions; --dry-run prints the plan"
         )
 
 

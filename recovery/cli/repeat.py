@@ -89,13 +89,13 @@ def measure_sessions(command: MeasuringCommand, given: dict[str, Any]) -> int:
         return measure(command, given)
     if series.times < MIN_SESSIONS and given.get("fail_over") is not None:
         raise UsageError(
-            f"REPEAT={series.times} and FAIL_OVER= cannot be combined: with REPEAT= it is judged over at least "
-            f"{MIN_SESSIONS} sessions",
+            f"{series.times} sessions and --fail-over cannot be combined: it is judged over at least {MIN_SESSIONS}",
             f"measure {MIN_SESSIONS}, or one",
+            option="repeat",
         )
     code = measure(command, given, partial(_measure_first, series=series))
     if given["dry_run"]:
-        print_line(f"This is one session. REPEAT={series.times} measures {series.words}.")
+        print_line(f"This is one session. --repeat {series.times} measures {series.words}.")
     return code
 
 
@@ -103,7 +103,9 @@ def series_of(given: Mapping[str, Any]) -> Series | None:
     """Returns how often to measure by the options of a measuring command; None for one session."""
     times, every_s = (BY_NAME[name].value_of(given[name]) for name in ("repeat", "repeat_every"))
     if times is None and every_s is not None:
-        raise UsageError("REPEAT_EVERY= has no effect without REPEAT=", "give the number of sessions: REPEAT=3")
+        raise UsageError(
+            "it has no effect without --repeat", "give the number of sessions: --repeat 3", option="repeat_every"
+        )
     return None if times is None or times == 1 else Series(times, every_s)
 
 
@@ -143,10 +145,7 @@ def _own_option(flag: str, name: str, text: str) -> Callable[[Any], Any]:
 @table_option("quiet")
 @table_option("verbose")
 @table_option("json")
-@click.pass_context
 def repeat(
-    context: click.Context,
-    /,
     session: str | None,
     repeat: str | None,
     repeat_every: str | None,
@@ -160,9 +159,7 @@ def repeat(
     first. One with failed runs counts as measured, and the next one follows; an error that ends a session ends the
     command, too. The same command then goes on."""
     shown = Shown(**given)
-    times, every_s = (
-        _value(context, name, text) for name, text in (("repeat", repeat), ("repeat_every", repeat_every))
-    )
+    times, every_s = _value("--times", "repeat", repeat), _value("--every", "repeat_every", repeat_every)
     sweep_results(results.absolute())
     first = find_first(results.absolute(), session)
     found = sessions_of(first)
@@ -172,12 +169,13 @@ def repeat(
     return _measure_rest(first, Series(times or ended + 1, every_s), shown)
 
 
-def _value(context: click.Context, name: str, text: str | None) -> Any:
-    """Returns the value of an option, which an error names as the user gave it."""
-    option = BY_NAME[name]
-    on_line = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-    flag = {"repeat": "--times", "repeat_every": "--every"}[name]
-    return None if text is None or option.convert is None else option.convert(flag if on_line else name.upper(), text)
+def _value(flag: str, name: str, text: str | None) -> Any:
+    """Returns the value of an option, which has another flag here than with a measuring command."""
+    try:
+        return BY_NAME[name].value_of(text)
+    except UsageError as error:
+        error.option = f"{flag} / {name.upper()}"
+        raise
 
 
 # --- The sessions of one measurement
@@ -330,12 +328,14 @@ def check_fail_over(combined: CombinedSession, allowed: float) -> None:
     many = len(combined.parts)
     if many < MIN_SESSIONS:
         raise UsageError(
-            f"--fail-over needs {MIN_SESSIONS} sessions, over which it is judged, and {many} are stored",
+            f"it is judged over {MIN_SESSIONS} sessions, and {many} are stored",
             f"`recovery repeat SESSION --times {MIN_SESSIONS}` measures the others",
+            option="fail_over",
         )
     if unjudged := cells_without_interval(combined):
         raise UsageError(
-            f"--fail-over cannot be judged over {many} sessions: no interval for {', '.join(unjudged)}",
+            f"it cannot be judged over {many} sessions: no interval for {', '.join(unjudged)}",
             "see the report: these runs are not warm starts, or fewer than three sessions have them",
+            option="fail_over",
         )
     refuse_over(judge_baseline(combined, allowed), "the report shows where the time went", f"over {many} sessions, ")

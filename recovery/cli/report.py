@@ -1,33 +1,29 @@
-"""Contains the commands versions, datadirs, sessions, report, schema and completion, which start no server."""
+"""The commands `recovery sessions` and `recovery report`, which print stored sessions."""
 
 from __future__ import annotations
 
-import os
-import platform
 import sys
 import webbrowser
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
-from click.shell_completion import get_completion_class
-from rich.table import Table as Grid
 
 from recovery.analysis.combined import CombinedSession, combine_sessions
 from recovery.analysis.compare import not_alike
-from recovery.builds.catalog import PINNED_FOR
-from recovery.builds.resolve import DEBIAN_NAMES, available_servers
-from recovery.cli.completion import COMPLETE_VARIABLE, complete_session
-from recovery.cli.naming import Layers
+from recovery.cli.completion import complete_session
 from recovery.cli.options import Choice, table_option
-from recovery.cli.output import STANDARD_OUTPUT, escaped_text, print_line, write_json
-from recovery.cli.parse import schema_of_options
+from recovery.cli.output import (
+    LIST_FORMAT,
+    STANDARD_OUTPUT,
+    escaped_text,
+    make_grid,
+    print_line,
+    wide_console,
+    write_json,
+)
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.linux.files import default_data_dir
 from recovery.model import Status
-from recovery.mysqld.datadir import DataDirs
 from recovery.report import console as console_report
 from recovery.report.console import ReportConsole
 from recovery.report.exports import FORMATS, render_as, render_sessions
@@ -36,138 +32,12 @@ from recovery.report.json_report import schema_text, to_json
 from recovery.report.write import write_reports
 from recovery.session.store import SessionStore
 from recovery.storage.sessions import find_session, find_sessions, load_session, session_names
-from recovery.workload.schema import checked_script_size, render_script
 
-# --- Layout of printed tables, also used by other commands
-
-
-def make_grid(*headers: str) -> Grid:
-    grid = Grid(box=None, pad_edge=False, show_edge=False, header_style="bold")
-    for header in headers:
-        grid.add_column(header, justify="right" if header == "size" else "left", overflow="fold")
-    return grid
-
-
-def wide_console() -> ReportConsole:
-    """Returns a console as wide as the terminal. In a pipe it has 250 columns, so that each row is one line."""
-    return ReportConsole(width=None if sys.stdout.isatty() else 250)
-
-
-def size_text(count: int | None) -> str:
-    return "-" if count is None else f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
-
-
-# --- The commands
-
-
-FORMAT = 1
-"""Format of the JSON of lists."""
 PATH, SCHEMA = "path", "schema"
 _FORMAT_HELP = (
     "Print it in this format; path: the path of its HTML page, schema: the JSON schema of report.json (no session is "
     "needed)."
 )
-
-
-def refuse_json_before_subcommand(context: click.Context, json_to: str | None) -> None:
-    if json_to is not None:
-        what = f"recovery {context.info_name} {context.invoked_subcommand}"
-        raise UsageError(
-            f"--json has no effect before {context.invoked_subcommand}", f"`{what} --help` has its options"
-        )
-
-
-@click.command()
-@table_option("json")
-def versions(json_to: str | None) -> int:
-    """List the servers that are available, their sources, and which are in the cache."""
-    found = available_servers()
-    if write_json(json_to, {"format": FORMAT, "versions": [asdict(offer) for offer in found]}):
-        return 0
-    grid = make_grid("version", "in cache", "size", "source")
-    for offer in found:
-        grid.add_row(
-            escaped_text(offer.version),
-            "yes" if offer.cached else "no",
-            size_text(offer.bytes),
-            escaped_text(offer.source),
-        )
-    console = wide_console()
-    console.print(grid)
-    if (machine := platform.machine()) != PINNED_FOR:
-        console.print(f"This host is {machine}; the servers of the catalog that are for {PINNED_FOR} are not listed.")
-    as_given = Layers(environment=os.environ).rename
-    console.print(
-        as_given("Other releases of MySQL, MariaDB and Percona Server (percona-8.0.36) are fetched from the vendor's ")
-        + as_given("archive, or with ARCHIVE= from a mirror of it. MYSQLD= is your own server.")
-    )
-    console.print(
-        as_given("With a Docker engine also images of a registry (mysql:, mariadb:, percona:), or with REGISTRY= of a ")
-        + as_given(f"mirror of it; {', '.join(DEBIAN_NAMES)} (Debian's current releases); and your own with IMAGE=: ")
-        + "`recovery images` lists them."
-    )
-    return 0
-
-
-@click.group(invoke_without_command=True)
-@table_option("data", "The folder of the data directories.")
-@table_option("json")
-@click.pass_context
-def datadirs(context: click.Context, data: Path | None, json_to: str | None) -> int:
-    """List the data directories that are kept for the next run, with their sizes."""
-    context.obj = DataDirs((data or default_data_dir()).absolute())
-    if context.invoked_subcommand is None:
-        return _list_datadirs(context.obj, json_to)
-    refuse_json_before_subcommand(context, json_to)
-    return 0
-
-
-def _list_datadirs(directories: DataDirs, json_to: str | None) -> int:
-    found = directories.list()
-    rows = [asdict(info) for info in found]
-    if write_json(json_to, {"format": FORMAT, "data": str(directories.root), "datadirs": rows}):
-        return 0
-    console = wide_console()
-    if not found:
-        console.print(escaped_text(f"no data directories in {directories.root}"), soft_wrap=True)
-        return 0
-    grid = make_grid("key", "state", "tables", "size", "used by")
-    for info in found:
-        grid.add_row(
-            info.key, info.status, str(info.tables or "-"), size_text(info.bytes), escaped_text(info.busy_by or "-")
-        )
-    console.print(grid)
-    console.print(escaped_text(f"in {directories.root}; `recovery datadirs remove KEY` removes one"), soft_wrap=True)
-    return 0
-
-
-@datadirs.command("list")
-@table_option("json")
-@click.pass_obj
-def datadirs_list(directories: DataDirs, json_to: str | None) -> int:
-    """List the data directories."""
-    return _list_datadirs(directories, json_to)
-
-
-@datadirs.command("remove")
-@click.argument("keys", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="Remove all that are not in use.")
-@table_option("data", "The folder of the data directories.")
-@click.pass_obj
-def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bool, data: Path | None) -> int:
-    """Remove data directories by key."""
-    directories = DataDirs(data.absolute()) if data else directories
-    if bool(keys) == everything:
-        raise UsageError("give either keys or --all", "`recovery datadirs` lists the keys")
-    found = directories.list() if everything else ()
-    busy = {info.key: info.busy_by for info in found if info.busy_by}
-    chosen = keys or tuple(info.key for info in found if info.key not in busy)
-    for key in chosen:
-        directories.remove(key)
-        print_line(f"removed {key}")
-    for key in busy if everything else ():
-        print_line(f"kept {key}: in use by {busy[key]}")
-    return 0
 
 
 @click.command()
@@ -296,7 +166,7 @@ def sessions(results: Path, json_to: str | None) -> int:
         grid.add_row(*map(escaped_text, (name, found.status, f"{done} of {planned}", " ".join(versions))))
     if not rows:
         raise UsageError(f"there is no session in {results} yet", "measure something first: `recovery cold-recovery`")
-    if not write_json(json_to, {"format": FORMAT, "results": str(results.absolute()), "sessions": rows}):
+    if not write_json(json_to, {"format": LIST_FORMAT, "results": str(results.absolute()), "sessions": rows}):
         wide_console().print(grid)
     return 0
 
@@ -312,34 +182,3 @@ def _rewrite_reports(folder: Path) -> None:
     else:
         store.finish(to_json)
     write_reports(folder, load_session(folder))
-
-
-@click.command()
-@table_option("tables")
-@table_option("schemas")
-@table_option("layout")
-@table_option("columns")
-@table_option("rows")
-@table_option("database")
-@table_option("template")
-def schema(**given: Any) -> int:
-    """Print the SQL script that creates the tables: `recovery schema > create.sql`."""
-    wanted = schema_of_options(given)
-    checked_script_size(wanted)
-    for chunk in render_script(wanted):
-        sys.stdout.write(chunk)
-    return 0
-
-
-@click.command()
-@click.argument("shell", type=Choice(["bash", "zsh", "fish"]))
-@click.pass_context
-def completion(context: click.Context, shell: str) -> int:
-    """Print the script that lets your shell complete commands, options, versions, sessions and server options.
-
-    Switch it on with: eval "$(recovery completion bash)"."""
-    kind = get_completion_class(shell)
-    if kind is None:
-        raise RecoveryError(f"there is no completion script for {shell}", "use bash, zsh or fish")
-    sys.stdout.write(kind(context.find_root().command, {}, "recovery", COMPLETE_VARIABLE).source() + "\n")
-    return 0

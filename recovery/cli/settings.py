@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from recovery.cli.naming import variable_name
 from recovery.cli.options import BY_NAME, PREFIX, SETTING_NAMES, SETTINGS, Kind, Option
 from recovery.errors import UsageError, did_you_mean
 
@@ -26,19 +26,39 @@ _TOML_TYPES: dict[Kind, tuple[type, ...]] = {
 }
 
 
-def refuse_empty_and_unknown(environment: Mapping[str, str]) -> None:
-    """Raises UsageError for a RECOVERY_* variable that is empty or unknown.
+def words_of_make(environment: MutableMapping[str, str]) -> list[str]:
+    """Returns the words of `make TARGET ARGS="..."`, and removes them from the environment: another command that this
+    one starts must not have them, too. The words are split as a shell splits them, and nothing in them is run."""
+    text = environment.pop(PREFIX + "ARGS", "")
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"ARGS={text} is not valid: {error}", "quote it as in a shell") from error
+
+
+def refuse_empty_and_unknown(environment: Mapping[str, str], more: Sequence[str] = ()) -> None:
+    """Raises UsageError for a RECOVERY_* variable that is empty, or neither a setting nor one of `more`. The Makefile
+    makes one of each of its variables.
 
     An empty variable is a mistake and never means the default."""
     for name, value in sorted(environment.items()):
         if not name.startswith(PREFIX):
             continue
         short = name.removeprefix(PREFIX)
-        known = (*_TOOL_VARIABLES, *SETTING_NAMES)
+        known = (*_TOOL_VARIABLES, *SETTING_NAMES, *more)
         if not value.strip():
-            raise UsageError(f"{variable_name(name, environment)} is set but empty", "give it a value, or unset it")
+            raise UsageError(f"{short} is set but empty", "give it a value, or leave it out")
         if short not in known:
-            raise UsageError(f"{name} is not a setting", _suggestion(short, known, prefix=PREFIX))
+            raise UsageError(f"there is no setting {short}", _suggestion(short.upper(), known))
+
+
+def unused_by_make(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yields a note about each setting that make has from its environment, as with `TABLES=20k make recovery`. Make
+    does not use it, because other programs export such names: a terminal its COLUMNS."""
+    for name in SETTING_NAMES:
+        is_passed_on = "MAKELEVEL" not in environment or PREFIX + name in environment or name == "COLUMNS"
+        if name in environment and not is_passed_on:
+            yield f"{name} in the environment is not used: give it after `make`, or set {PREFIX}{name}"
 
 
 def refuse_empty_words(arguments: Sequence[str]) -> None:
@@ -66,9 +86,8 @@ def refuse_address_with_user(name: str, value: str) -> None:
         )
 
 
-def _suggestion(name: str, names: Sequence[str], prefix: str = "") -> str:
-    typed, all_of_them = name.upper() if prefix else name, f"the settings are: {', '.join(names)}"
-    return did_you_mean(typed, names, otherwise=all_of_them, prefix=prefix)
+def _suggestion(name: str, names: Sequence[str]) -> str:
+    return did_you_mean(name, names, otherwise=f"the settings are: {', '.join(names)}")
 
 
 def config_path() -> Path:

@@ -1,4 +1,4 @@
-"""Parses the values of options. A converter of the option table takes the option's name and what the user gave.
+"""Parses the values of options. A converter of the option table takes what the user gave.
 
 Modules that only a few options need are imported where they are used, because every command has the option table."""
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from recovery.model import Layout, NamedSettings
     from recovery.session.request import OwnServer
 
-Converter = Callable[[str, Any], Any]
-"""Takes the name of an option, as in `TABLES=`, and its value. Raises UsageError for a value that is not valid."""
+Converter = Callable[[Any], Any]
+"""Takes the value of an option. Raises UsageError for one that is not valid; the table adds the option's name."""
 
 # --- Numbers
 
@@ -42,55 +42,53 @@ _COUNT = re.compile(r"([0-9]{1,18})(k|m|e[0-9]{1,2})?", re.IGNORECASE)
 _EXPONENTS = {"": 0, "k": 3, "m": 6}
 
 
-def parse_count(name: str, text: str | int, most: int, *, least: int = 1) -> int:
+def parse_count(text: str | int, most: int, *, least: int = 1) -> int:
     """Parses a whole number from `least` to `most`, such as 20000, 20k, 1M or 1e5.
 
-    Raises UsageError for `TABLES=0`, `-1`, `x` and numbers beyond."""
+    Raises UsageError for `0`, `-1`, `x` and numbers beyond."""
     written = _COUNT.fullmatch(str(text).replace("_", ""))
     unit = (written[2] or "").lower() if written else ""
     number = int(written[1]) * 10 ** int(unit[1:] if unit[:1] == "e" else _EXPONENTS[unit]) if written else 0
     if not least <= number <= most:
         example = "20000 or 20k" if most >= _MANY else "5"
-        raise UsageError(
-            f"{name}={text} is not valid", f"give a whole number from {least:,} to {most:,}, like {example}"
-        )
+        raise UsageError(f"{text} is not valid", f"give a whole number from {least:,} to {most:,}, like {example}")
     return number
 
 
 def count(most: int, *, least: int = 1) -> Converter:
-    return lambda name, text: parse_count(name, text, most, least=least)
+    return lambda text: parse_count(text, most, least=least)
 
 
 def count_or_zero(most: int) -> Converter:
-    return lambda name, text: 0 if str(text) == "0" else parse_count(name, text, most)
+    return lambda text: 0 if str(text) == "0" else parse_count(text, most)
 
 
 def counts(most: int) -> Converter:
     """Returns the converter of `THREADS="1 4 16"`: each number once, in ascending order."""
-    return lambda name, text: tuple(sorted({parse_count(name, word, most) for word in words(name, text)}))
+    return lambda text: tuple(sorted({parse_count(word, most) for word in words(text)}))
 
 
-def sizes(name: str, text: str) -> tuple[int, ...]:
+def sizes(text: str) -> tuple[int, ...]:
     """Converts `REDO="64m 2g"`: each size once, in ascending order."""
     from recovery.linux import cgroups
 
-    return tuple(sorted({cgroups.parse_size(name, word, minimum=1 << 20, example="64m") for word in words(name, text)}))
+    return tuple(sorted({cgroups.parse_size(word, minimum=1 << 20, example="64m") for word in words(text)}))
 
 
-def run_count(name: str, text: str | int) -> int:
+def run_count(text: str | int) -> int:
     from recovery.model import MAX_RUNS
 
-    return parse_count(name, text, MAX_RUNS)
+    return parse_count(text, MAX_RUNS)
 
 
 def decimal(least: float, most: float) -> Converter:
-    def parse(name: str, text: str) -> float:
+    def parse(text: str) -> float:
         try:
             value = float(text)
         except ValueError:
             value = math.nan
         if not least <= value <= most:
-            raise UsageError(f"{name}={text} is not valid", f"give a number from {least:g} to {most:,.0f}")
+            raise UsageError(f"{text} is not valid", f"give a number from {least:g} to {most:,.0f}")
         return value
 
     return parse
@@ -101,43 +99,37 @@ _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _MAX_PERIOD_S = 366 * 86_400
 
 
-def parse_period(name: str, text: str) -> float:
+def parse_period(text: str) -> float:
     """Parses a time such as 6h, 90m or 1d, and returns its seconds."""
     written = _PERIOD.fullmatch(str(text).strip())
     seconds = float(written[1]) * _UNITS_S[written[2]] if written else 0.0
     if not 0 < seconds <= _MAX_PERIOD_S:
-        raise UsageError(f"{name}={text} is not valid", "give a number of s, m, h or d, like 6h, and 366d at most")
+        raise UsageError(f"{text} is not valid", "give a number of s, m, h or d, like 6h, and 366d at most")
     return seconds
 
 
-def period_text(seconds: float) -> str:
-    """Returns the time as `parse_period` takes it, in the largest unit of which it is a whole number."""
-    unit = next((unit for unit in "dhm" if seconds >= _UNITS_S[unit] and not seconds % _UNITS_S[unit]), "s")
-    return f"{seconds / _UNITS_S[unit]:.10g}{unit}"
-
-
-def parse_share(name: str, text: str) -> float:
+def parse_share(text: str) -> float:
     """Parses a percentage such as `10%` or `10` and returns it as a fraction (0.1)."""
     try:
         share = float(text.strip().removesuffix("%")) / 100
     except ValueError:
         share = math.nan
     if not 0 <= share <= _MAX_SHARE:
-        raise UsageError(f"{name}={text} is not valid", "give a percentage, like 10%")
+        raise UsageError(f"{text} is not valid", "give a percentage, like 10%")
     return share
 
 
-def parse_precision(name: str, text: str) -> float:
-    share = parse_share(name, text)
+def parse_precision(text: str) -> float:
+    share = parse_share(text)
     if not 0 < share < 1 or (share < 0.01 and "%" not in text):  # PRECISION=0.05 may mean 5 %
-        raise UsageError(f"{name}={text} is not valid", "give a percentage, like 5%")
+        raise UsageError(f"{text} is not valid", "give a percentage, like 5%")
     return share
 
 
 def limit(parser: str) -> Converter:
     """Returns the converter of a limit of the server, by the name of its parser."""
 
-    def parse(_: str, text: object) -> Any:
+    def parse(text: object) -> Any:
         from recovery.linux import cgroups
 
         return getattr(cgroups, parser)(str(text))
@@ -145,17 +137,11 @@ def limit(parser: str) -> Converter:
     return parse
 
 
-def format_limit(size: int) -> str:
-    from recovery.linux.cgroups import format_bytes
-
-    return format_bytes(size)
-
-
 def parse_points(text: str) -> tuple[int, ...]:
     """Parses `TABLES="1000 10000"`; returns each number once, in ascending order."""
-    points: tuple[int, ...] = counts(MAX_TABLES)("TABLES", text)
+    points: tuple[int, ...] = counts(MAX_TABLES)(text)
     if len(points) < 2:
-        raise UsageError(f"TABLES={text} is only one point", 'give several, like TABLES="1000 10000 50000"')
+        raise UsageError(f"{text} is only one point", 'give several, like "1000 10000 50000"', option="tables")
     return points
 
 
@@ -167,11 +153,11 @@ _SYSTEM_SCHEMAS = frozenset({"mysql", "information_schema", "performance_schema"
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
 
 
-def words(name: str, text: str) -> tuple[str, ...]:
+def words(text: str) -> tuple[str, ...]:
     """Returns the words of a list with blanks or commas, each once."""
     found = tuple(dict.fromkeys(text.replace(",", " ").split()))
     if not found:
-        raise UsageError(f"{name}={text} has no value", "give it a value, or leave it out")
+        raise UsageError(f"{text} has no value", "give it a value, or leave it out")
     return found
 
 
@@ -180,11 +166,11 @@ def split_versions(texts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(version for text in texts for version in text.replace(",", " ").split()))
 
 
-def parse_identifier(name: str, text: str) -> str:
+def parse_identifier(text: str) -> str:
     if not _IDENTIFIER.fullmatch(text):
-        raise UsageError(f"{name}={text} is not a plain SQL name", "use letters, digits and underscores, 50 at most")
+        raise UsageError(f"{text} is not a plain SQL name", "use letters, digits and underscores, 50 at most")
     if text.lower() in _SYSTEM_SCHEMAS:
-        raise UsageError(f"{name}={text} is a schema of the server itself", "use another name")
+        raise UsageError(f"{text} is a schema of the server itself", "use another name")
     return text
 
 
@@ -192,9 +178,11 @@ def parse_notes(notes: Iterable[str]) -> str | None:
     """Joins the texts of `--note "io2, 5000 IOPS"`; raises UsageError for text that a report cannot show."""
     note = "; ".join(filter(None, (text.strip() for text in notes)))
     if len(note) > MAX_NOTE_LENGTH:
-        raise UsageError(f"--note is {len(note):,} characters long", f"use at most {MAX_NOTE_LENGTH}")
+        raise UsageError(f"{len(note):,} characters are too long", f"use at most {MAX_NOTE_LENGTH}", option="note")
     if not note.isprintable():
-        raise UsageError(f"NOTE={note!r} is not a line of plain text", "leave out line ends and control characters")
+        raise UsageError(
+            f"{note!r} is not a line of plain text", "leave out line ends and control characters", option="note"
+        )
     return note or None
 
 
@@ -205,33 +193,33 @@ _SHELL_SYNTAX = re.compile(
 """What only a shell gives a meaning: variables, commands in a command, pipes, redirections, patterns of names."""
 
 
-def parse_command(name: str, text: str) -> tuple[str, ...]:
+def parse_command(text: str) -> tuple[str, ...]:
     """Splits `BEFORE_START="blockdev --setra 0 /dev/nvme1n1"` into words. Raises UsageError without such a program."""
-    program, *arguments = split_command(name, text)
+    program, *arguments = split_command(text)
     has_shell = any(Path(word).name in _SHELLS for word in (program, *arguments))
     if not has_shell and (sign := next(filter(None, map(_SHELL_SYNTAX.search, shlex.split(text))), None)):
         raise UsageError(
-            f"{name}={text} is run without a shell, which alone gives {sign[0]} a meaning",
-            f"put the command into a script and name that, or give {name}=\"sh -c '...'\"",
+            f"{text} is run without a shell, which alone gives {sign[0]} a meaning",
+            "put the command into a script and name that, or give \"sh -c '...'\"",
         )
     if shutil.which(program) is None:
-        raise UsageError(f"{name}={text}: there is no program {program}", "check its path, and that it is executable")
+        raise UsageError(f"{text}: there is no program {program}", "check its path, and that it is executable")
     return program, *arguments
 
 
-def parse_before_kill(name: str, text: str) -> tuple[str, ...]:
+def parse_before_kill(text: str) -> tuple[str, ...]:
     """Converts `BEFORE_KILL=load`, or a command."""
     from recovery.experiments.experiment import LOAD
 
-    return (LOAD,) if text == LOAD else parse_command(name, text)
+    return (LOAD,) if text == LOAD else parse_command(text)
 
 
-def split_command(name: str, text: str) -> tuple[str, ...]:
+def split_command(text: str) -> tuple[str, ...]:
     """Splits a command into words; a path of the program becomes absolute."""
     try:
         program, *arguments = shlex.split(text)
     except ValueError as error:
-        raise UsageError(f"{name}={text} is not valid: {error}", "quote it as in a shell") from error
+        raise UsageError(f"{text} is not valid: {error}", "quote it as in a shell") from error
     if "/" in program:
         program = str(absolute_path(program))
     return program, *arguments
@@ -248,7 +236,7 @@ def parse_layout(text: str) -> Layout:
     from recovery.model import Layout
 
     if text not in layout_names():
-        raise UsageError(f"LAYOUT={text} is not valid", f"expected one of: {', '.join(layout_names())}")
+        raise UsageError(f"{text} is not valid", f"expected one of: {', '.join(layout_names())}")
     return Layout(text)
 
 
@@ -272,7 +260,7 @@ def parse_settings(pairs: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     for pair in pairs:
         name, _, value = pair.partition("=")
         if not name.strip():
-            raise UsageError(f"SET={pair} names no option", "write it like SET=innodb_force_recovery=1")
+            raise UsageError(f"{pair} names no option", "write it like innodb_force_recovery=1")
         settings[name] = value.strip()
     checked = check_user_settings(settings)
     for name, value in checked.items():
@@ -292,7 +280,7 @@ def parse_server_option(text: str) -> tuple[str, tuple[str, ...]]:
     name, equals, values = text.partition("=")
     found = tuple(dict.fromkeys(value.strip() for value in values.split(",") if value.strip()))
     if not equals or not found:
-        raise UsageError(f"OPTION={text} has no values", "write it like OPTION=table_open_cache=400,4000")
+        raise UsageError(f"{text} has no values", "write it like table_open_cache=400,4000")
     (checked,) = {checked_name for value in found for checked_name in check_user_settings({name: value})}
     return checked, found
 
@@ -307,7 +295,7 @@ def parse_variants(texts: tuple[str, ...]) -> tuple[NamedSettings, ...]:
         label, colon, pairs = text.partition(":")
         if not colon or not _LABEL.fullmatch(label):
             raise UsageError(
-                f"VARIANT={text} has no name",
+                f"{text} has no name",
                 "a variant has a name, a colon, and options with commas, like small:innodb_open_files=300",
             )
         if label in found:
@@ -329,7 +317,7 @@ def _parse_variant(label: str, pairs: str) -> NamedSettings:
         if not equals:
             raise UsageError(
                 f"'{pair}' in the variant '{label}' has no value",
-                "a comma separates options, so a value cannot contain one; options of all variants go to SET=",
+                "a comma separates options, so a value cannot contain one; options of all variants go to --set",
             )
         if canonical_name(name) in _LAYOUT_KEYS:
             words[canonical_name(name)] = value.strip()
@@ -339,9 +327,16 @@ def _parse_variant(label: str, pairs: str) -> NamedSettings:
     return NamedSettings(
         label,
         parse_settings(tuple(options)),
-        None if layout is None else parse_layout(layout),
-        None if schemas is None else parse_count("schemas", schemas, MAX_SCHEMAS),
+        _value_of_key("layout", parse_layout, layout),
+        _value_of_key("schemas", count(MAX_SCHEMAS), schemas),
     )
+
+
+def _value_of_key(key: str, convert: Converter, value: str | None) -> Any:
+    try:
+        return None if value is None else convert(value)
+    except UsageError as error:
+        raise UsageError(f"{key}={error}", error.hint) from None
 
 
 def variant_text(variant: NamedSettings) -> str:
@@ -373,7 +368,7 @@ def parse_own_servers(texts: Iterable[str]) -> tuple[OwnServer, ...]:
         name, times = Counter(own.name for own in found).most_common(1)[0]
         if times > 1 or not all(own.name for own in found):
             what = f"two servers have the name '{name}'" if name else "the servers have no names"
-            raise UsageError(f"--mysqld: {what}", "give each a name of its own before its path, like patched=/PATH")
+            raise UsageError(what, "give each a name of its own before its path, like patched=/PATH", option="mysqld")
     return tuple(found)
 
 
@@ -398,22 +393,17 @@ def _names_by_path(places: Sequence[str]) -> Sequence[str]:
     return ("",) * len(places)
 
 
-def charsets(name: str, text: str) -> tuple[str, ...]:
+def charsets(text: str) -> tuple[str, ...]:
     """Parses `CHARSET="latin1 utf8mb4_0900_ai_ci"`: character sets, or their collations."""
-    found = words(name, text)
+    found = words(text)
     for charset in found:
         if charset not in ("latin1", "utf8mb4") and not re.fullmatch(r"[a-z0-9]{1,30}(_[a-z0-9]{1,30}){1,6}", charset):
-            raise UsageError(f"{name}={charset} is not valid", "give latin1, utf8mb4, or a collation of the server")
+            raise UsageError(f"{charset} is not valid", "give latin1, utf8mb4, or a collation of the server")
     return found
 
 
 def parse_switch(given: str | bool) -> bool:
-    """Parses `on`; a stored session has a boolean."""
     return str(given).lower() in ("on", "true")
-
-
-def switch_text(is_on: bool) -> str:
-    return "on" if is_on else "off"
 
 
 # --- Files of queries
@@ -424,20 +414,20 @@ _MAX_FIRST_QUERIES = 100
 """Each is a column of the report."""
 
 
-def parse_first_queries(name: str, path: Path) -> str | tuple[tuple[str, str], ...]:
+def parse_first_queries(path: Path) -> str | tuple[tuple[str, str], ...]:
     """Returns the queries of `FIRST_QUERIES=FILE`, or `default`."""
     from recovery.phase_table import ORDER
     from recovery.workload.first_queries import DEFAULT
 
     if str(path) == DEFAULT:
         return DEFAULT
-    found = tuple(read_queries(path, ORDER, name))
+    found = tuple(read_queries(path, ORDER))
     if len(found) > _MAX_FIRST_QUERIES:
-        raise UsageError(f"{name}={path} has {len(found):,} queries", f"give {_MAX_FIRST_QUERIES} at most")
+        raise UsageError(f"{path} has {len(found):,} queries", f"give {_MAX_FIRST_QUERIES} at most")
     return found
 
 
-def read_queries(path: Path, taken: Collection[str], option: str = "QUERIES") -> Iterator[tuple[str, str]]:
+def read_queries(path: Path, taken: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yields the name and the text of each statement in a file of the user's own queries.
 
     The name is the last comment `-- NAME` above the statement, or else `query-` and its number. `taken` are the names
@@ -445,7 +435,7 @@ def read_queries(path: Path, taken: Collection[str], option: str = "QUERIES") ->
     would be reported as one."""
     from recovery.workload.schema import split_script
 
-    text = _read_query_file(option, path)
+    text = _read_query_file(path)
     found = list(split_script([text]))
     if not found:
         raise UsageError(f"{path} contains no statement", "write SQL with a semicolon after each statement")
@@ -468,15 +458,15 @@ def read_queries(path: Path, taken: Collection[str], option: str = "QUERIES") ->
         yield name, statement
 
 
-def _read_query_file(option: str, path: Path) -> str:
+def _read_query_file(path: Path) -> str:
     from recovery.linux.files import read_limited
 
     try:
         text = read_limited(path, _MAX_QUERY_FILE_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{option}={path} is not UTF-8 text", "save it as UTF-8") from error
+        raise UsageError(f"{path} is not UTF-8 text", "save it as UTF-8") from error
     except OSError as error:
-        raise UsageError(f"{option}={path} cannot be read: {error.strerror}", "check the path") from error
+        raise UsageError(f"{path} cannot be read: {error.strerror}", "check the path") from error
     if "\0" in text:
-        raise UsageError(f"{option}={path} is not a text file", "give a file of SQL statements")
+        raise UsageError(f"{path} is not a text file", "give a file of SQL statements")
     return text

@@ -106,7 +106,7 @@ class CrashParts:
             raise HostUnfitError(
                 f"{self.with_disk} needs a separate disk, and this host cannot provide one: {why}",
                 f"root, loop devices, mkfs.ext4 and the step `{RootStep.MOUNT}` are needed; "
-                f"otherwise leave {self.with_disk} out of QUESTION=",
+                f"otherwise leave {self.with_disk} out of --question",
             )
         return tuple(name for name in parts if name != self.with_disk)
 

@@ -195,7 +195,7 @@ def measure(bench: Bench, variant: Variant) -> Measurement:
         bench.on_step("checking rows and tables")
         if _checksum(server, table) != checksum:
             if task.state is State.PREPARED:
-                raise TrialVoidError("the transaction was committed before the kill", "give more UNCOMMITTED= rows")
+                raise TrialVoidError("the transaction was committed before the kill", "give more --uncommitted rows")
             broken = (*broken, f"{table} differs from before the transaction, which was rolled back")
         log = log_lines(server.process.launch.log)
         with server.session() as connection:
@@ -316,7 +316,7 @@ def _transaction(bench: Bench, task: PendingWork, table: str, data: Path) -> Ite
             committing = threads.submit(cursor.execute, "commit")
             while binlog_bytes() < before + _BINLOG_BYTES and time.monotonic() < until_s:
                 if committing.done():
-                    raise TrialVoidError("COMMIT was over before the kill", "give more UNCOMMITTED= rows")
+                    raise TrialVoidError("COMMIT was over before the kill", "give more --uncommitted rows")
                 time.sleep(_COMMIT_POLL_S)
 
         yield int(connection.thread_id()), commit  # type: ignore[no-untyped-call]
@@ -435,7 +435,7 @@ def variant_specs(requested: PendingOptions, schema: Schema, _: HostCapacity) ->
     _check_sizes(dirty, uncommitted, schema)
     states = _states(requested)
     if len(requested.workloads) > 1 or len(requested.threads) > 1:
-        raise UsageError("pending-work runs one load", "give one WORKLOAD= and one number of THREADS=")
+        raise UsageError("pending-work runs one load", "give one --workload and one number of --threads")
     script = resolve_script(*(requested.workloads or (_WORKLOAD,)))
     base = PendingWork(script=script, threads=(requested.threads or (_THREADS,))[0])
     loads = product(dirty or (0,), (0, *requested.redo) if dirty else requested.redo)
@@ -463,25 +463,29 @@ def _spec(task: PendingWork, options: Pairs) -> VariantSpec:
 def _states(requested: PendingOptions) -> tuple[State, ...]:
     for name in requested.state:
         if name not in tuple(State):
-            raise UsageError(f"STATE={name}: a transaction has no such state", f"there are: {', '.join(State)}")
+            raise UsageError(
+                f"{name}: a transaction has no such state", f"there are: {', '.join(State)}", option="state"
+            )
     return tuple(map(State, requested.state)) or (State.OPEN,)
 
 
 def _check_sizes(dirty: tuple[int, ...], uncommitted: tuple[int, ...], schema: Schema) -> None:
     """Raises UsageError if there are too few tables, or if they are too small."""
     if schema.tables < _MIN_TABLES:
-        raise UsageError("the load and the transaction need tables of their own", f"give TABLES={_MIN_TABLES} or more")
+        raise UsageError(
+            "the load and the transaction need tables of their own", f"give --tables {_MIN_TABLES} or more"
+        )
     if (rows := max(uncommitted, default=0)) >= schema.rows:
         raise UsageError(
             f"a transaction of {rows:,} rows needs a table of more rows than {schema.rows:,}",
-            f"give ROWS={2 * rows} or more",
+            f"give --rows {2 * rows} or more",
         )
     pages, limit = max(dirty, default=0), int(_MAX_DIRTY_SHARE * load_pages(schema))
     if pages > limit:
         rows = int(pages * schema.rows / limit * 1.1) if limit else 10**5
         raise UsageError(
             f"{schema.tables:,} tables of {schema.rows:,} rows can have about {limit:,} dirty pages, not {pages:,}",
-            f"give ROWS={rows} or more",
+            f"give --rows {rows} or more",
         )
 
 

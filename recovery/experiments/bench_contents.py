@@ -105,7 +105,7 @@ class BenchContents:
         if name not in state.temporary_schemas and (self._datadir.mysql / name).is_dir():
             raise UsageError(
                 f"the data directory {self._datadir.path} has a schema {name}, which this experiment would drop",
-                f"name another schema for the tables (DATABASE=); {removal_hint(self._datadir.path)}",
+                f"name another schema for the tables (--database); {removal_hint(self._datadir.path)}",
             )
         self._datadir.save(replace(state, temporary_schemas=(*state.temporary_schemas, name)))
         with self._server.session() as connection, connection.cursor() as cursor:

@@ -114,7 +114,7 @@ def measure_as_is(bench: Bench, variant: Variant) -> Measurement:
         raise TrialVoidError("the log does not show whether there was a crash", "set log_error_verbosity=3")
     if startup.crash_proof is None:
         raise TrialVoidError(
-            "the log does not show a crash recovery: this data directory was shut down cleanly", "leave AS_IS= out"
+            "the log does not show a crash recovery: this data directory was shut down cleanly", "leave --as-is out"
         )
     return measured
 

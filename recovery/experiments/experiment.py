@@ -155,7 +155,7 @@ def check_combination_count(count: int) -> None:
     if count > MAX_COMBINATIONS:
         raise UsageError(
             f"these are more than {MAX_COMBINATIONS:,} combinations, and each would be measured",
-            "give fewer values of OPTION=, WORKLOAD=, LOAD_TABLES= or THREADS=",
+            "give fewer values of --option, --workload, --load-tables or --threads",
         )
 
 
@@ -163,7 +163,9 @@ def selected_parts(requested: ExperimentOptions, names: tuple[str, ...], experim
     """Returns the parts of this experiment that the user asked for, or all; raises UsageError for an unknown one."""
     for name in requested.parts:
         if name not in names:
-            raise UsageError(f"QUESTION={name}: {experiment} has no such question", f"there are: {', '.join(names)}")
+            raise UsageError(
+                f"{name}: {experiment} has no such question", f"there are: {', '.join(names)}", option="question"
+            )
     return requested.parts or names
 
 

@@ -86,5 +86,5 @@ def check_differs(label: str, described: Mapping[str, Mapping[str, str]], labels
                 f"{' and '.join(map(str, same))}, as in {other or 'the variant without options'}, which is measured "
                 "already",
                 f"give values that the server does not change; it may open {mine.get('@open_files_limit', 'few')} "
-                "files (OPEN_FILES=)",
+                "files (--open-files)",
             )

@@ -189,30 +189,30 @@ READ_SLICE_S = 0.2
 def parse_read_iops(text: str) -> int:
     number = int(text.replace("_", "")) if re.fullmatch(r"[0-9_]{0,30}[0-9]", text) else 0
     if not 1 <= number <= _MAX_IOPS:
-        raise UsageError(f"READ_IOPS={text} is not valid", f"give the reads per second, from 1 to {_MAX_IOPS:,}")
+        raise UsageError(f"{text} is not valid", f"give the reads per second, from 1 to {_MAX_IOPS:,}")
     return number
 
 
 def parse_read_bps(text: str) -> int:
-    return parse_size("READ_BPS", text, minimum=_MIN_BPS, example="100m")
+    return parse_size(text, minimum=_MIN_BPS, example="100m")
 
 
-def parse_size(name: str, text: str, *, minimum: int, example: str) -> int:
+def parse_size(text: str, *, minimum: int, example: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     number = int(float(match[1]) * _UNITS[match[2].lower()]) if match else 0
     if not minimum <= number < 1 << 60:
         raise UsageError(
-            f"{name}={text} is not valid",
+            f"{text} is not valid",
             f"give bytes, at least {format_bytes(minimum)}, with k, m or g, such as {example}",
         )
     return number
 
 
 def parse_memory(text: str) -> int:
-    number = parse_size("MEMORY", text, minimum=1, example="2g")
+    number = parse_size(text, minimum=1, example="2g")
     if number < MIN_MEMORY_BYTES:
         raise UsageError(
-            f"MEMORY={text} is too little for any server",
+            f"{text} is too little for any server",
             f"give at least {format_bytes(MIN_MEMORY_BYTES)}, and more for a large buffer pool or many tables",
         )
     return number - number % _PAGE  # the kernel counts whole pages
@@ -221,7 +221,7 @@ def parse_memory(text: str) -> int:
 def parse_cpus(text: str) -> float:
     number = float(text) if re.fullmatch(r"\d+(\.\d+)?|\.\d+", text, re.ASCII) else 0.0
     if not _MIN_CPUS <= number <= 1e6:
-        raise UsageError(f"CPUS={text} is not valid", f"give a number of CPUs, at least {_MIN_CPUS}, such as 1.5")
+        raise UsageError(f"{text} is not valid", f"give a number of CPUs, at least {_MIN_CPUS}, such as 1.5")
     return number
 
 
@@ -229,7 +229,7 @@ def parse_cpu_set(text: str) -> str:
     """Returns the list of CPUs as the kernel writes it: `0-3,8`."""
     cpus = procfs.parse_cpu_list(text) if CPU_SET.fullmatch(text.strip()) else frozenset()
     if not cpus:
-        raise UsageError(f"CPU_SET={text} is not valid", "give the numbers of CPUs, such as 0-63 or 0-3,8")
+        raise UsageError(f"{text} is not valid", "give the numbers of CPUs, such as 0-63 or 0-3,8")
     return procfs.format_cpu_list(cpus)
 
 
@@ -304,7 +304,7 @@ class Setting:
 @dataclass(frozen=True)
 class ControllerSettings:
     option: str
-    """The user's option, for error messages: `--read-iops`."""
+    """The user's option, for error messages: `read_iops`."""
     hierarchy: Hierarchy
     controller: str
     settings: tuple[Setting, ...]
@@ -316,9 +316,9 @@ def controller_settings(limits: Limits, data: Path, *, mounts: Path = MOUNTS) ->
     """Returns the settings for these limits. Raises HostUnfitError if this host cannot set one of them: a run that
     ignores a limit would not measure what was requested."""
     available, settings = hierarchies(mounts), []
-    reads = [name for name, value in (("--read-iops", limits.read_iops), ("--read-bps", limits.read_bps)) if value]
+    reads = [name for name, value in (("read_iops", limits.read_iops), ("read_bps", limits.read_bps)) if value]
     if reads:
-        settings.append(_read_settings(limits, " and ".join(reads), _disk(reads[0], data), available))
+        settings.append(_read_settings(limits, reads[0], _disk(reads[0], data), available))
     if limits.memory_bytes is not None:
         settings.append(_memory_settings(limits.memory_bytes, available))
     if limits.cpus is not None:
@@ -335,8 +335,9 @@ def _settings_for(
     the settings in version 1, and those in version 2."""
     if is_refused(RootStep.CGROUPS):
         raise HostUnfitError(
-            f"{option} cannot be set: it needs a control group, {REFUSED_TEXT}",
+            f"it cannot be set: it needs a control group, {REFUSED_TEXT}",
             "leave out the limit or --unprivileged",
+            option=option,
         )
     for hierarchy in available:
         controller, settings = versions[hierarchy.version - 1]
@@ -344,13 +345,15 @@ def _settings_for(
             break
     else:
         raise HostUnfitError(
-            f"{option} cannot be set: this host has no control group hierarchy with '{versions[1][0]}'",
+            f"it cannot be set: this host has no control group hierarchy with '{versions[1][0]}'",
             f"run it on a host with cgroup v1 or v2, not in an unprivileged container, {_LEAVE_OUT}",
+            option=option,
         )
     if not os.access(hierarchy.root, os.W_OK):
         raise HostUnfitError(
-            f"{option} cannot be set: this user may not create a control group in {hierarchy.root}",
+            f"it cannot be set: this user may not create a control group in {hierarchy.root}",
             f"{'run it on the host, not in a container' if os.geteuid() == 0 else 'run as root'}, {_LEAVE_OUT}",
+            option=option,
         )
     return ControllerSettings(option, hierarchy, controller, tuple(settings), disk)
 
@@ -371,8 +374,9 @@ def _memory_settings(limit: int, available: Sequence[Hierarchy]) -> ControllerSe
     there = procfs.memory_bytes()
     if limit > there:
         raise HostUnfitError(
-            f"MEMORY={format_bytes(limit)} is more than this host has ({there / (1 << 30):.1f} GiB)",
+            f"{format_bytes(limit)} is more than this host has ({there / (1 << 30):.1f} GiB)",
             f"give less, {_LEAVE_OUT}",
+            option="memory",
         )
     old = (
         Setting("memory.use_hierarchy", "1", vital=False),
@@ -380,16 +384,18 @@ def _memory_settings(limit: int, available: Sequence[Hierarchy]) -> ControllerSe
         Setting("memory.memsw.limit_in_bytes", str(limit), vital=False),
     )
     new = (Setting("memory.max", str(limit)), Setting("memory.swap.max", "0", vital=False))
-    return _settings_for("--memory", available, ("memory", old), ("memory", new))
+    return _settings_for("memory", available, ("memory", old), ("memory", new))
 
 
 def _cpu_settings(cpus: float, available: Sequence[Hierarchy]) -> ControllerSettings:
     there = os.cpu_count() or 1
     if cpus > there:
-        raise HostUnfitError(f"CPUS={cpus:g} is more than this host has ({there})", f"give less, {_LEAVE_OUT}")
+        raise HostUnfitError(
+            f"{cpus:g} is more than this host has ({there})", f"give less, {_LEAVE_OUT}", option="cpus"
+        )
     quota = round(cpus * _PERIOD_US)
     old = (Setting("cpu.cfs_period_us", str(_PERIOD_US)), Setting("cpu.cfs_quota_us", str(quota)))
-    return _settings_for("--cpus", available, ("cpu", old), ("cpu", (Setting("cpu.max", f"{quota} {_PERIOD_US}"),)))
+    return _settings_for("cpus", available, ("cpu", old), ("cpu", (Setting("cpu.max", f"{quota} {_PERIOD_US}"),)))
 
 
 def _check_cpu_set(cpu_set: str) -> None:
@@ -397,8 +403,9 @@ def _check_cpu_set(cpu_set: str) -> None:
     there = procfs.own_cpus()
     if not procfs.parse_cpu_list(cpu_set) <= there:
         raise HostUnfitError(
-            f"CPU_SET={cpu_set} has CPUs that cannot be used here: there are {procfs.format_cpu_list(there)}",
+            f"{cpu_set} has CPUs that cannot be used here: there are {procfs.format_cpu_list(there)}",
             f"give some of these, {_LEAVE_OUT}",
+            option="cpu_set",
         )
 
 
@@ -409,8 +416,9 @@ def _disk(option: str, data: Path) -> str:
     if why is None and device.disk is not None:
         return device.disk
     raise HostUnfitError(
-        f"{option} cannot be set on {data}: {why}",
-        f"name a folder on a plain disk with ext4 or XFS in DATA=, {_LEAVE_OUT}",
+        f"it cannot be set on {data}: {why}",
+        f"name a folder on a plain disk with ext4 or XFS in --data, {_LEAVE_OUT}",
+        option=option,
     )
 
 
@@ -472,8 +480,9 @@ class LimitGroup:
                         (folder / setting.file).write_text(setting.text)
             except OSError as error:
                 raise HostUnfitError(
-                    f"{unit.option} cannot be set: {error.filename or folder}: {error.strerror}",
+                    f"it cannot be set: {error.filename or folder}: {error.strerror}",
                     "run as root on the host itself, or leave it out",
+                    option=unit.option,
                 ) from error
 
     def add(self, pid: int) -> None:
@@ -493,7 +502,9 @@ class LimitGroup:
         if self.limits.cpu_set is not None:
             refused = procfs.pin_process(pid, procfs.parse_cpu_list(self.limits.cpu_set))
             if refused is not None:
-                raise HostUnfitError(f"CPU_SET={self.limits.cpu_set} cannot be set: {refused}", "leave it out")
+                raise HostUnfitError(
+                    f"{self.limits.cpu_set} cannot be set: {refused}", "leave it out", option="cpu_set"
+                )
 
     def counted(self) -> GroupUsage:
         folders = self.folders
@@ -509,7 +520,8 @@ class LimitGroup:
             folder = unit.hierarchy.root / self.name
             for setting in unit.settings:
                 if setting.vital and not set(setting.text.split()) <= set(_words(folder / setting.file)):
-                    return f"{unit.option} was removed during the run: {folder / setting.file} no longer contains it"
+                    option = "--" + unit.option.replace("_", "-")
+                    return f"{option} was removed during the run: {folder / setting.file} no longer contains it"
         return None
 
     def remove(self) -> None:

@@ -183,7 +183,7 @@ def kill_servers_in(folder: Path, *names: str) -> tuple[int, ...]:
         except psutil.AccessDenied as error:
             raise HostUnfitError(
                 f"server {process.pid} uses {folder} and belongs to another user",
-                "end it, or name another folder in DATA=",
+                "end it, or name another folder in --data",
             ) from error
     ended = wait_until_ended(servers)
     alive = [process for process in servers if process not in ended]

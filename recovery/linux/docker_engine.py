@@ -51,12 +51,14 @@ ENGINE_ERRORS = (DockerException, requests.RequestException)
 """Errors of the engine, and of the connection to it, which the SDK passes on as they are."""
 _DEFAULT_URL = "unix:///var/run/docker.sock"
 _ANSWER_S = 60
-_START_HINT = "start one (as root: `dockerd`), or use ENGINE=local"
-_SOCKET_HINT = "if it runs on this host, name its socket: DOCKER_HOST=unix:///var/run/docker.sock; or use ENGINE=local"
+_START_HINT = "start one (as root: `dockerd`), or use --engine local"
+_SOCKET_HINT = (
+    "if it runs on this host, name its socket: DOCKER_HOST=unix:///var/run/docker.sock; or use --engine local"
+)
 _MAPS_USERS = {"name=rootless": "is rootless", "name=userns": "maps users to others"}
 """Security options with which no container can run as the owner of the data directory."""
 ENGINE_HOST_HINT = (
-    "run this tool on the engine's host, where the page cache, the log and the processes are, or use ENGINE=local"
+    "run this tool on the engine's host, where the page cache, the log and the processes are, or use --engine local"
 )
 
 
@@ -119,7 +121,7 @@ def connect(at: Endpoint | None = None) -> docker.DockerClient:
             client.close()
             raise NoEngineError(
                 f"the Docker engine {at} {why}: its containers cannot use the data directory",
-                "use an engine of the system, or ENGINE=local",
+                "use an engine of the system, or --engine local",
             )
     return client
 

@@ -111,7 +111,7 @@ def take_lock(path: Path, *, mode: int = 0o600, wait: bool = False) -> Lock | No
                     os.close(fd)
                     raise HostUnfitError(
                         f"{path} is not a lock file of this tool, and was not changed",
-                        "move it away, or name another one (RECOVERY_HOST_LOCK=, DATA=)",
+                        "move it away, or name another one (RECOVERY_HOST_LOCK=, --data)",
                     )
                 _write_owner(fd)
                 return Lock(fd, path)

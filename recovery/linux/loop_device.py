@@ -38,7 +38,7 @@ _PROGRAMS = {"mkfs.ext4": "e2fsprogs", "mount": "mount", "umount": "mount"}
 _BUSY_S = 60.0
 _RETRY_S = 0.05
 _KEPT_FREE = 64 << 10
-_LEAVE_OUT = "root and loop devices are needed; without them leave power-loss and full-disk out of QUESTION="
+_LEAVE_OUT = "root and loop devices are needed; without them leave power-loss and full-disk out of --question"
 _CLONE_FS, _CLONE_NEWNS = 0x200, 0x20000
 _MS_REC, _MS_SLAVE = 0x4000, 0x80000
 
@@ -77,7 +77,7 @@ class LoopDisk:
             except OSError as error:
                 raise HostUnfitError(
                     f"the power of a filesystem cannot be cut here: {error.strerror}",
-                    "the kernel must be 4.11 or later; leave power-loss out of QUESTION=",
+                    "the kernel must be 4.11 or later; leave power-loss out of --question",
                 ) from error
 
     def replug(self) -> None:
@@ -110,7 +110,7 @@ def loop_disk(place: Path, *, size_bytes: int, for_containers: bool = False) -> 
     containers."""
     _require_mount_right(
         f"nothing may be mounted at {place}",
-        "leave power-loss and full-disk out of QUESTION=, or leave out --unprivileged",
+        "leave power-loss and full-disk out of --question, or leave out --unprivileged",
     )
     for program, package in _PROGRAMS.items():
         if shutil.which(program) is None:

@@ -217,7 +217,7 @@ def check_can_be_cold(folder: Path) -> None:
     filesystem = device_of(folder).filesystem
     if filesystem in IN_MEMORY:
         raise HostUnfitError(
-            f"{folder} is in memory ({filesystem}) and cannot be made cold", "name a folder on a disk in DATA="
+            f"{folder} is in memory ({filesystem}) and cannot be made cold", "name a folder on a disk in --data"
         )
 
 

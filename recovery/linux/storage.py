@@ -401,7 +401,7 @@ def _errno_in(lines: Iterable[str]) -> int | None:
 MAX_USED_SHARE = 0.85
 """Share of the free space that may be used: a full disk is slow, and results and logs need space, too."""
 SPACE_HINT = (
-    "use fewer tables (TABLES=), remove kept data directories (`recovery datadirs`), or name another disk in DATA="
+    "use fewer tables (--tables), remove kept data directories (`recovery datadirs`), or name another disk in --data"
 )
 
 

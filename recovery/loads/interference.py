@@ -78,7 +78,7 @@ def _polls(requested: InterferenceOptions) -> dict[str, Poll]:
     known = {**QUERIES, **dict(requested.queries)}
     for name in requested.poll_query:
         if name not in known:
-            raise UsageError(f"POLL_QUERY={name}: there is no such query", f"there are: {', '.join(known)}")
+            raise UsageError(f"{name}: there is no such query", f"there are: {', '.join(known)}", option="poll_query")
     statements = tuple(statement for _, statement in requested.queries) or (FOREIGN_KEY_QUERY,)
     each: dict[str, tuple[str, ...]] = {name: (known[name],) for name in requested.poll_query} or {ON: statements}
     off = {OFF: Poll(0, requested.every_s, next(iter(each.values())))}

@@ -50,7 +50,7 @@ class LoadOptions(WorkloadOptions):
     def setting_of(self, server_option: str) -> str | None:
         if self.memory_ratio is None or server_option not in POOL_OPTIONS:
             return None
-        return f"MEMORY_RATIO={self.memory_ratio:g} sets the size of the buffer pool"
+        return f"--memory-ratio {self.memory_ratio:g} sets the size of the buffer pool"
 
 
 # --- Buffer pool size: the same for all servers, checked against what a load uses
@@ -110,8 +110,9 @@ def _check_ratio(ratio: float, schema: Schema, host: HostCapacity) -> None:
     if needed > limit:
         min_ratio = data_bytes(schema.total_tables, schema.rows) / limit
         raise UsageError(
-            f"MEMORY_RATIO={ratio:g} asks for a buffer pool of {_gib(needed)}: {_over_memory_text(limit)}",
-            f"give MEMORY_RATIO={min_ratio + 0.05:.1f} or more",
+            f"{ratio:g} asks for a buffer pool of {_gib(needed)}: {_over_memory_text(limit)}",
+            f"give {min_ratio + 0.05:.1f} or more",
+            option="memory_ratio",
         )
 
 
@@ -119,11 +120,11 @@ def _check_load_fits(load: Load, host: HostCapacity) -> None:
     needed, limit = _MIN_POOL_FACTOR * data_bytes(load.tables, load.rows), _max_pool_bytes(host)
     if needed > limit:
         fit = rows_within(limit / _MIN_POOL_FACTOR, load.tables)
-        fewer = f"ROWS={fit}, which fit" if fit > 0 else "fewer TABLES="
+        fewer = f"--rows {fit}, which fit" if fit > 0 else "fewer --tables"
         raise UsageError(
             f"{load.tables:,} tables of {load.rows:,} rows need a buffer pool of {_gib(needed)}: "
             f"{_over_memory_text(limit)}",
-            f"give {fewer}; or MEMORY_RATIO=4 for a load that is to read from the device",
+            f"give {fewer}; or --memory-ratio 4 for a load that is to read from the device",
         )
 
 
@@ -210,7 +211,7 @@ def name_variants(variants: Iterable[VariantSpec]) -> tuple[VariantSpec, ...]:
             raise UsageError(f"two of the loads are called {name}", "give scripts and values that differ by name")
         if len(name.encode(errors="replace")) > _MAX_NAME_BYTES:
             raise UsageError(
-                f"the name of the load {name[:60]}… is too long for a file", "give shorter values of OPTION="
+                f"the name of the load {name[:60]}… is too long for a file", "give shorter values of --option"
             )
     return named
 
@@ -284,7 +285,7 @@ def check_clients(variants: Iterable[VariantSpec], host: HostCapacity) -> None:
         raise UsageError(
             f"{clients:,} clients at once need more than the {host.open_files:,} files that a server may open here; "
             f"the limit is {max(0, limit):,} clients",
-            "give fewer THREADS=, fewer POLLERS=, or more OPEN_FILES=",
+            "give fewer --threads, fewer --pollers, or more --open-files",
         )
 
 

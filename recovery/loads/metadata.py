@@ -57,7 +57,9 @@ def _tasks(requested: MetadataOptions, schema: Schema) -> Iterator[tuple[str, Ta
     schemas = requested.dump_schemas or schema.databases
     if schemas > schema.databases:
         raise UsageError(
-            f"DUMP_SCHEMAS={schemas} is more than SCHEMAS={schema.databases}", "give SCHEMAS= at least this number"
+            f"{schemas} is more than --schemas {schema.databases}",
+            "give --schemas at least this number",
+            option="dump_schemas",
         )
     yield PLAIN_DUMP, DumpTask(schemas)
     yield UNLOCKED_DUMP, DumpTask(schemas, (SKIP_LOCKS,))

@@ -239,14 +239,17 @@ def resolve_script(name: str) -> str:
     if "/" in name or name.endswith(".lua"):
         path = expand_path(Path(name)).absolute()
         if not path.is_file():
-            raise UsageError(f"there is no script {name}", "give the path of a Lua script for sysbench")
+            raise UsageError(
+                f"there is no script {name}", "give the path of a Lua script for sysbench", option="workload"
+            )
         return str(path)
     if name in WORKLOADS.values():
         return name
     if name not in WORKLOADS:
         raise UsageError(
-            f"WORKLOAD={name}: there is no such workload",
+            f"{name}: there is no such workload",
             f"there are {', '.join(WORKLOADS)}; or give the path of a Lua script",
+            option="workload",
         )
     return WORKLOADS[name]
 

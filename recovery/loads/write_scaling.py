@@ -184,8 +184,9 @@ def _smaller_pool(requested: LoadOptions, schema: Schema, host: HostCapacity) ->
     The size is always among them, so that the reader sees it. Raises UsageError for a MEMORY_RATIO of 1 or less."""
     if requested.memory_ratio is not None and requested.memory_ratio <= 1:
         raise UsageError(
-            f"MEMORY_RATIO={requested.memory_ratio:g} leaves no data that is larger than memory",
-            f"give more than 1, or QUESTION= without {' and '.join(LARGER_PARTS)}",
+            f"{requested.memory_ratio:g} leaves no data that is larger than memory",
+            f"give more than 1, or --question without {' and '.join(LARGER_PARTS)}",
+            option="memory_ratio",
         )
     usual = pool_options(pool_bytes(schema, host, ratio=requested.memory_ratio))
     smaller = pool_options(pool_bytes(schema, host, ratio=requested.memory_ratio or _DATA_TO_POOL_RATIO))

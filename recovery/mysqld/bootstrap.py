@@ -84,7 +84,7 @@ def _ensure_empty(datadir: Path) -> None:
         occupied = any(datadir.iterdir())
     except OSError as error:
         raise RecoveryError(
-            f"cannot make the data directory {datadir}: {error.strerror}", "choose another DATA="
+            f"cannot make the data directory {datadir}: {error.strerror}", "choose another --data"
         ) from error
     if occupied:
         raise RecoveryError(f"the data directory is not empty: {datadir}", "remove it first")

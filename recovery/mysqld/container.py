@@ -280,9 +280,9 @@ def _start(described: DockerContainer) -> None:
         described.start()
     except APIError as error:
         message = " ".join(str(error.explanation or error).split())
-        kind, hint = HostUnfitError, "see the engine's log; ENGINE=local runs the server without it"
+        kind, hint = HostUnfitError, "see the engine's log; --engine local runs the server without it"
         if "rlimit" in message:
-            kind, hint = _TooManyFilesError, "give fewer OPEN_FILES=, or let the engine open more"
+            kind, hint = _TooManyFilesError, "give fewer --open-files, or let the engine open more"
         elif any(words in message for words in ("mounts denied", "not shared", "source path does not exist")):
             hint = _SHARED_FOLDERS_HINT
         raise kind(f"the Docker engine cannot start the server's container: {message}", hint) from error

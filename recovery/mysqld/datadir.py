@@ -121,7 +121,7 @@ def disposable_copy(
         except OSError as error:
             raise HostUnfitError(
                 f"{original} cannot be copied: {error.strerror or error}",
-                "each trial works on a copy: free as much space as the data takes, or give DATA= another folder",
+                "each trial works on a copy: free as much space as the data takes, or give --data another folder",
             ) from error
         yield copy
 
@@ -223,7 +223,7 @@ def save_state(folder: Path, state: State) -> None:
         write_atomically(folder / _FILE, json.dumps(dataclasses.asdict(state), indent=1).encode())
     except OSError as error:
         raise HostUnfitError(
-            f"{folder / _FILE} cannot be written: {error.strerror}", "make room there, or give DATA= another folder"
+            f"{folder / _FILE} cannot be written: {error.strerror}", "make room there, or give --data another folder"
         ) from error
 
 
@@ -241,8 +241,8 @@ _FAILED = "-failed-"
 """In the key of a directory kept after a failed start, the text between the original key and the session's name."""
 _KEY_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
 _PRIVATE = 0o700
-_OWN_FOLDER_HINT = "give DATA= a folder of your own, or remove the write permission of others (chmod o-w)"
-_OTHER_DISK_HINT = "give DATA= a folder on a disk that this user may write"
+_OWN_FOLDER_HINT = "give --data a folder of your own, or remove the write permission of others (chmod o-w)"
+_OTHER_DISK_HINT = "give --data a folder on a disk that this user may write"
 
 
 @dataclass(frozen=True)
@@ -469,7 +469,7 @@ class DataDirs:
         if lock is None:
             who = locks.lock_holder(path) or "another process"
             raise HostUnfitError(
-                f"the data directory {key} is in use by {who}", "wait until that ends, or give DATA= another folder"
+                f"the data directory {key} is in use by {who}", "wait until that ends, or give --data another folder"
             )
         return lock
 
@@ -516,7 +516,7 @@ def _refuse_other_users(key: str, uid: int) -> None:
     by sudo, and nobody else's."""
     if uid not in trusted_users() or os.geteuid() not in (0, uid):
         raise HostUnfitError(
-            f"the data directory {key} belongs to {user_name(uid)}", "it was not changed; give DATA= another folder"
+            f"the data directory {key} belongs to {user_name(uid)}", "it was not changed; give --data another folder"
         )
 
 

@@ -68,10 +68,12 @@ def read_defaults_file(path: Path) -> DefaultsFile:
     try:
         reader.read(path)
     except OSError as error:
-        raise UsageError(f"DEFAULTS_FILE={path} cannot be read: {error.strerror}", "check the path") from error
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}", "check the path", option="defaults_file"
+        ) from error
     except _RefusedLineError as error:
         raise UsageError(
-            f"DEFAULTS_FILE={path}: {error}: neither server nor client starts with it", "correct the file"
+            f"{path}: {error}: neither server nor client starts with it", "correct the file", option="defaults_file"
         ) from None
     return DefaultsFile(path, tuple(reader.options), reader.files - 1, tuple(reader.skipped))
 
@@ -120,9 +122,9 @@ class _Reader:
     def _check_amount(self, more_bytes: int) -> None:
         if self.files == _MAX_FILES or self.bytes + more_bytes > _MAX_BYTES:
             raise _TooMuchError(
-                f"DEFAULTS_FILE={self.first} has more than {_MAX_BYTES:,} bytes or {_MAX_FILES:,} files, with those "
-                "that it includes",
+                f"{self.first} has more than {_MAX_BYTES:,} bytes or {_MAX_FILES:,} files, with those that it includes",
                 "name the file that has the group [mysqld]",
+                option="defaults_file",
             )
 
     def _follow(self, line: str, where: str, depth: int) -> None:
@@ -277,7 +279,7 @@ def _all_read(file: DefaultsFile, group: str, servers: Sequence[ServerKind]) -> 
     if unknown := [name for name, is_read in reads.items() if is_read is None]:
         raise UsageError(
             f"{file.path.name} has the group [{group}], and the version of {unknown[0]} is not known yet",
-            "name its release or series with VERSION=",
+            "name its release or series with --version",
         )
     if len(set(reads.values())) > 1:
         readers = " and ".join(name for name, is_read in reads.items() if is_read)

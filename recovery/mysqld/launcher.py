@@ -201,8 +201,9 @@ def child_open_files(files: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
     except (ValueError, OSError) as error:
         raise HostUnfitError(
-            f"OPEN_FILES={files} is more than a server may open here: the limit is {hard:,} (ulimit -Hn)",
+            f"{files} is more than a server may open here: the limit is {hard:,} (ulimit -Hn)",
             f"give {hard} at most, or raise the limit, as root: ulimit -Hn {files}",
+            option="open_files",
         ) from error
     try:
         yield

@@ -143,7 +143,7 @@ def _refuse_untrusted(launch: Launch) -> None:
     """Refuses to start a server if another user can change its data directory: the server does what its files contain,
     as the user of the tool. If that is root, nobody else may be able to change the program, its libraries, messages and
     scripts either. Any other user is free to run the server of somebody else."""
-    refuse_untrusted(launch.datadir, "give DATA= a folder that nobody else can change")
+    refuse_untrusted(launch.datadir, "give --data a folder that nobody else can change")
     if os.geteuid() == 0:
         build = launch.build
         loaded = (*build.library_dirs, *(build.basedir / place for place in _LIBRARY_FOLDERS), *launch.preload)

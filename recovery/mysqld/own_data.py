@@ -93,7 +93,7 @@ class _Place:
         older_logs = {*self.logs} - {self.binary_log}
         for folder in sorted(folders):
             if not folder.is_dir():
-                raise UsageError(f"{folder}, which my.cnf names, is not a folder", "check DEFAULTS_FILE=")
+                raise UsageError(f"{folder}, which my.cnf names, is not a folder", "check --defaults-file")
             for name in filter(_OF_INNODB.fullmatch, _names(folder)):
                 yield from _walk(folder / name, name)
         for name in _names(self.path):
@@ -172,13 +172,15 @@ def examine(path: Path, given: Mapping[str, str], *, as_is: bool) -> OwnData:
     except FileNotFoundError as error:
         raise HostUnfitError(f"{error.filename} vanished while it was read", "end what writes there") from error
     except OSError as error:
-        raise HostUnfitError(f"DATADIR={path} cannot be read: {error.strerror}", "check its disk (`dmesg`)") from error
+        raise HostUnfitError(
+            f"{path} cannot be read: {error.strerror}", "check its disk (`dmesg`)", option="datadir"
+        ) from error
 
 
 def _examine(place: _Place, *, as_is: bool) -> OwnData:
     path = place.path
     if not path.is_dir():
-        raise UsageError(f"DATADIR={path} is not a folder", "give the data directory of a server")
+        raise UsageError(f"{path} is not a folder", "give the data directory of a server", option="datadir")
     if not (path / "mysql").is_dir():
         raise UsageError(f"{path} has no folder `mysql`", "give the data directory of a server, the whole of it")
     system = _system_files(place)
@@ -189,13 +191,13 @@ def _examine(place: _Place, *, as_is: bool) -> OwnData:
     if not redo:
         raise UsageError(
             f"{path} has no redo log, without which a server cannot recover it",
-            "give a copy of everything; if my.cnf places the log elsewhere, name it with DEFAULTS_FILE=",
+            "give a copy of everything; if my.cnf places the log elsewhere, name it with --defaults-file",
         )
     first_page = _first_bytes(system[0])
     is_clean = was_shut_down(log_folder, first_page)
     if as_is and is_clean:
         raise UsageError(
-            f"the server over {path} was shut down cleanly: there is nothing to recover", "leave AS_IS= out"
+            f"the server over {path} was shut down cleanly: there is nothing to recover", "leave --as-is out"
         )
     files = list(place.files())
     table_files = [file.name for file in files if _is_table_file(file.name)]
@@ -314,11 +316,11 @@ def _system_files(place: _Place) -> list[Path]:
         if not (home / name).is_file():
             raise UsageError(
                 f"{home} has no {name}: it is not a data directory, or only a part of one",
-                "give a copy of everything, and the server's my.cnf with DEFAULTS_FILE= if it names other files",
+                "give a copy of everything, and the server's my.cnf with --defaults-file if it names other files",
             )
     if text is None and (home / "ibdata2").exists():
         raise UsageError(
-            f"{home} has several files ibdata, whose sizes only my.cnf knows", "name it with DEFAULTS_FILE="
+            f"{home} has several files ibdata, whose sizes only my.cnf knows", "name it with --defaults-file"
         )
     return [home / name for name in names]
 
@@ -348,7 +350,7 @@ def _check_tablespace(file: _File) -> None:
     if flags & _ENCRYPTED and not flags & _FULL_CRC32:
         raise UsageError(
             f"{file.path} is encrypted, and its key is not in the data directory",
-            "measure without encryption, or tables of the tool's own with LAYOUT=encrypted",
+            "measure without encryption, or tables of the tool's own with --layout encrypted",
         )
 
 
@@ -435,18 +437,18 @@ def check_server(own: OwnData, server: Version) -> None:
         return
     wrote = f"{own.path} was written by {mine}"
     if (mine.flavor is Flavor.MARIADB) != (server.flavor is Flavor.MARIADB):
-        raise UsageError(f"{wrote}, and {server} is another product", f"give VERSION={mine}, or MYSQLD=")
+        raise UsageError(f"{wrote}, and {server} is another product", f"give --version {mine}, or --mysqld")
     written, starts = mine.numbers[:3], server.numbers[:3]  # the files do not name the update of a release
     same_series = written[:2] == starts[:2]
     if written == starts or (same_series and not own.is_exact and starts > written):
         return
     if starts < written:
         raise UsageError(
-            f"{wrote}, and {server} is older: a downgrade damages files", f"give VERSION={mine}, or MYSQLD="
+            f"{wrote}, and {server} is older: a downgrade damages files", f"give --version {mine}, or --mysqld"
         )
     raise UsageError(
         f"{wrote}, and {server} would upgrade it at the first start, which would be measured, too",
-        f"give VERSION={mine} or MYSQLD=; or upgrade a copy of it first, and measure that",
+        f"give --version {mine} or --mysqld; or upgrade a copy of it first, and measure that",
     )
 
 

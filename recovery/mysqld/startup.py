@@ -216,7 +216,7 @@ def server_failure(process: ServerProcess, what: str) -> ServerFailedError:
     group = process.launch.group
     if group is not None and (group.counted().oom_kills or 0) > process.launch.oom_kills:
         what = f"{what}: MEMORY={format_bytes(group.limits.memory_bytes or 0)} is too little for it"
-        return ServerKilledError(what, "give it more MEMORY=, or a smaller innodb_buffer_pool_size", log_tail=tail)
+        return ServerKilledError(what, "give it more --memory, or a smaller innodb_buffer_pool_size", log_tail=tail)
     return ServerKilledError(what, log_tail=tail)
 
 

@@ -247,8 +247,9 @@ class DatadirPool:
         while self._no_longer_needed and not need.fits(free_space(self.request.output.data)):
             if self.request.output.keep:
                 raise HostUnfitError(
-                    f"the data directory of {planned.spec.version} does not fit beside those that --keep keeps",
-                    "leave --keep out, or give a larger volume with DATA=",
+                    f"the data directory of {planned.spec.version} does not fit beside those that are kept",
+                    "leave it out, or give a larger volume with --data",
+                    option="keep",
                 )
             key = self._no_longer_needed.pop(0)
             self.reporter.say(f"removing the data directory {key}: {planned.spec.version} needs its room")

@@ -136,7 +136,7 @@ def _refuse_same_servers(request: Request, identify: Callable[[ServerRequest], s
         server = identify(parse_version_option(text))
         if server is not None and (first := found.setdefault(server, text)) != text:
             raise UsageError(
-                f"two of the names in VERSION= mean one server: {first} and {text}", "name each server once"
+                f"two of the names mean one server: {first} and {text}", "name each server once", option="version"
             )
 
 

@@ -62,17 +62,19 @@ def check_servers(request: Request) -> None:
     """Checks where the servers come from."""
     for name in ("image", "registry"):
         if getattr(request.servers, name) and request.servers.engine == "local":
-            raise UsageError(f"--{name} needs containers, and not ENGINE=local", "leave one of them out")
+            raise UsageError("it needs containers, and not --engine local", "leave one of them out", option=name)
     for other in ("mysqld", "archive"):
         if request.servers.image and getattr(request.servers, other):
-            raise UsageError(f"--image and --{other} cannot be combined", "leave one of them out")
+            raise UsageError("it does not apply to --image", "leave one of them out", option=other)
     if request.servers.archive:
-        check_url(request.servers.archive, "ARCHIVE")
+        check_url(request.servers.archive, "archive")
     if request.servers.registry:
         check_registry(request.servers.registry)
     if request.servers.image and request.servers.registry:
         raise UsageError(
-            "--registry does not apply to --image", "write it into the image's name: localhost:5000/my/server:1"
+            "it does not apply to --image",
+            "write it into the image's name: localhost:5000/my/server:1",
+            option="registry",
         )
 
 
@@ -80,9 +82,9 @@ def check_own_data(request: Request) -> None:
     """Checks what cannot be measured over a data directory of the user's own: other files than it has."""
     if (own := request.sizes.schema.own) is None:
         return
-    for name, folder in (("DATA", request.output.data), ("RESULTS", request.output.results)):
+    for name, folder in (("data", request.output.data), ("results", request.output.results)):
         if folder.resolve().is_relative_to(own.path):
-            raise UsageError(f"{name}={folder} is inside DATADIR={own.path}", f"name another folder with {name}=")
+            raise UsageError(f"{folder} is inside --datadir {own.path}", "name another folder", option=name)
     pages = int(dict(own.settings)[PAGE_SIZE])
     for settings in (
         dict(request.servers.options),
@@ -91,7 +93,7 @@ def check_own_data(request: Request) -> None:
         if configured_page_bytes({PAGE_SIZE: str(pages), **settings}) != pages:
             raise UsageError(f"{own.path} has pages of {pages:,} bytes", f"leave {PAGE_SIZE} out")
     if any(variant.layout or variant.schemas for variant in request.servers.named_settings):
-        raise UsageError("layout= and schemas= do not apply to DATADIR=", "leave them out of VARIANT=")
+        raise UsageError("layout= and schemas= do not apply to --datadir", "leave them out", option="variant")
 
 
 _REDO_SHAPES = REDO_FILE_OPTIONS | {REDO_CAPACITY, ENCRYPTED_REDO}
@@ -108,9 +110,10 @@ def check_redo_as_is(request: Request) -> None:
     for option in given:
         if not (is_kept and option in common):
             raise OptionConflictError(
-                f"{option.text} does not change the redo that AS_IS= recovers: the server would read the same, and "
+                f"{option.text} does not change the redo that --as-is recovers: the server would read the same, and "
                 "then rebuild or resize its log",
-                f"leave it out, or give what {own.path} has: {there}; without AS_IS= the crash is made with such a log",
+                f"leave it out, or give what {own.path} has: {there}; without --as-is the crash has such a log",
+                option=option.by,
             )
 
 
@@ -122,13 +125,15 @@ def check_own_version(request: Request, versions: Sequence[Version]) -> None:
 
 def check_floor(request: Request) -> None:
     if request.method.floor and not any(spec.cache is Cache.COLD for spec in request.variant_specs):
-        raise UsageError(f"--floor needs cold starts, and {request.scenario} has none", "leave --floor out")
+        raise UsageError(f"it needs cold starts, and {request.scenario} has none", "leave it out", option="floor")
 
 
 def check_precision(request: Request) -> None:
     if request.sizes.max_runs is not None and request.sizes.max_runs < MIN_RUNS_FOR_PRECISION:
         raise UsageError(
-            f"MAX_RUNS={request.sizes.max_runs} is too few for --precision", f"give {MIN_RUNS_FOR_PRECISION} or more"
+            f"{request.sizes.max_runs} is too few for --precision",
+            f"give {MIN_RUNS_FOR_PRECISION} or more",
+            option="max_runs",
         )
 
 
@@ -137,13 +142,15 @@ def check_fail_over(request: Request) -> None:
         return
     if request.sizes.repeats < MIN_RUNS:
         raise UsageError(
-            f"--fail-over cannot be judged from {count_text(request.sizes.repeats, 'run')}",
-            f"measure with RUNS={MIN_RUNS} or more",
+            f"it cannot be judged from {count_text(request.sizes.repeats, 'run')}",
+            f"measure with --runs {MIN_RUNS} or more",
+            option="fail_over",
         )
     if len(request.servers.names) < 2:
         raise UsageError(
-            "--fail-over compares versions, and there is only one",
-            "name two with VERSION=, or compare two sessions: `recovery compare A B --fail-over 10%`",
+            "it compares versions, and there is only one",
+            "name two with --version, or compare two sessions: `recovery compare A B --fail-over 10%`",
+            option="fail_over",
         )
 
 
@@ -157,8 +164,9 @@ def check_prediction(request: Request) -> None:
     if request.sizes.predict is not None and request.sizes.predict > most:
         needed = math.ceil(request.sizes.predict / MAX_PREDICTED_FACTOR / schemas)
         raise UsageError(
-            f"--predict {request.sizes.predict:,} is too far beyond the largest measured number of tables",
-            f"measure {needed:,} tables{' in each schema' * (schemas > 1)}, too (TABLES=), or predict {most:,} at most",
+            f"{request.sizes.predict:,} is too far beyond the largest measured number of tables",
+            f"measure {needed:,} tables{' in each schema' * (schemas > 1)}, too, or predict {most:,} at most",
+            option="--predict",
         )
 
 
@@ -176,7 +184,7 @@ def check_layouts(request: Request) -> None:
             if variant.schemas and total % variant.schemas:
                 raise UsageError(
                     f"the variant '{variant.label}' cannot divide {total:,} tables among {variant.schemas:,} schemas",
-                    "all schemas have the same number of tables: give a TABLES= that can be divided by it",
+                    "all schemas have the same number of tables: give a --tables that can be divided by it",
                 )
 
 
@@ -197,14 +205,16 @@ def check_trace(request: Request) -> None:
     every = (request.servers.options, *(variant.settings for variant in request.servers.named_settings))
     if request.method.trace and any(("innodb_fast_shutdown", "2") in settings for settings in every):
         raise UsageError(
-            "--trace reads the files after a shutdown, and with innodb_fast_shutdown=2 they lack changes",
+            "it reads the files after a shutdown, and with innodb_fast_shutdown=2 they lack changes",
             "leave one of them out",
+            option="trace",
         )
     archiving = {base_name(name) for settings in every for name, value in settings if value.upper() in _ON}
     if request.method.trace and "innodb_log_archive" in archiving:
         raise UsageError(
-            "--trace reads the redo log, which innodb_log_archive=ON (MariaDB 13.0) writes in another form",
+            "it reads the redo log, which innodb_log_archive=ON (MariaDB 13.0) writes in another form",
             "leave one of them out",
+            option="trace",
         )
 
 
@@ -225,11 +235,14 @@ class _UserOption:
     name: str
     value: str
     by: str
-    """What precedes its name in errors, such as `SET=`."""
+    """The option of the tool by which it was given, such as `set`."""
+    label: str = ""
+    """The variant that has it."""
 
     @property
     def text(self) -> str:
-        return f"{self.by}{self.name}={self.value}" if self.value else f"{self.by}{self.name}"
+        name = f"{self.label}:{self.name}" if self.label else self.name
+        return f"{name}={self.value}" if self.value else name
 
 
 def check_option_clashes(request: Request) -> None:
@@ -239,11 +252,13 @@ def check_option_clashes(request: Request) -> None:
     set for all variants, `OPTION=` replaces an axis or adds one."""
     options = _axis_options(request)
     _check_spellings(request, options)
-    own = {base_name(option.name): option.text for option in options}
+    own = {base_name(option.name): f"--option {option.text}" for option in options}
     for option in (*_options_from_set(request), *_variant_options(request.servers.named_settings)):
         if base_name(option.name) in own:
             raise OptionConflictError(
-                f"{option.text}: {own[base_name(option.name)]} already gives its values", "leave out one of the two"
+                f"{option.text}: {own[base_name(option.name)]} already gives its values",
+                "leave out one of the two",
+                option=option.by,
             )
         _check_fixed_option(request, option, varied=True)
         _check_varied_option(request, option)
@@ -269,6 +284,7 @@ def check_redo_log_options(request: Request, versions: Sequence[Version]) -> Non
                 f"{given[0].text} has no effect on {version}: {REDO_CAPACITY} sets the size of its redo log",
                 f"vary {REDO_CAPACITY} instead, the size of the whole log: for servers before 8.0.30 "
                 "it is translated to the size of their files",
+                option=given[0].by,
             )
 
 
@@ -283,7 +299,8 @@ def check_options_known(request: Request, listed: Mapping[Version, Collection[st
         hints = {version: _hint(option, version, names) for version, names in listed.items() if names}
         lacking = [version for version, hint in hints.items() if hint]
         if lacking:
-            raise UsageError(f"{option.text}: no such option in {', '.join(map(str, lacking))}", hints[lacking[0]])
+            text = f"{option.text}: no such option in {', '.join(map(str, lacking))}"
+            raise UsageError(text, hints[lacking[0]], option=option.by)
 
 
 def _hint(given: _UserOption, version: Version, listed: Collection[str]) -> str:
@@ -293,17 +310,17 @@ def _hint(given: _UserOption, version: Version, listed: Collection[str]) -> str:
 
 
 def _options_from_set(request: Request) -> tuple[_UserOption, ...]:
-    return tuple(_UserOption(name, value, "SET=") for name, value in request.servers.options)
+    return tuple(_UserOption(name, value, "set") for name, value in request.servers.options)
 
 
 def _axis_options(request: Request) -> tuple[_UserOption, ...]:
     options = request.experiment_options.options
-    return tuple(_UserOption(name, ",".join(values), "OPTION=") for name, values in options)
+    return tuple(_UserOption(name, ",".join(values), "option") for name, values in options)
 
 
 def _variant_options(variants: Iterable[NamedSettings]) -> Iterator[_UserOption]:
     for variant in variants:
-        yield from (_UserOption(name, value, f"VARIANT={variant.label}:") for name, value in variant.settings)
+        yield from (_UserOption(name, value, "variant", variant.label) for name, value in variant.settings)
 
 
 def _check_spellings(request: Request, options: Sequence[_UserOption]) -> None:
@@ -312,13 +329,16 @@ def _check_spellings(request: Request, options: Sequence[_UserOption]) -> None:
         name = base_name(option.name)
         if [base_name(other.name) for other in options].count(name) > 1:
             raise OptionConflictError(
-                f"{option.text}: {name} is named twice", f"give all its values at once: OPTION={name}=A,B"
+                f"{option.text}: {name} is named twice",
+                f"give all its values at once: --option {name}=A,B",
+                option=option.by,
             )
         axes = {axis for spec in request.variant_specs for axis, _ in spec.axes}
         if any(base_name(axis) == name for axis in axes - {option.name}):
             raise OptionConflictError(
                 f"{option.text}: {request.scenario} varies {name} itself",
-                f"write it without a prefix to replace these values: OPTION={name}=…",
+                f"write it without a prefix to replace these values: --option {name}=…",
+                option=option.by,
             )
 
 
@@ -328,12 +348,13 @@ def _check_fixed_option(request: Request, given: _UserOption, *, varied: bool) -
     With `varied`, the hint also leaves out the questions that vary the option: they clash with it as well."""
     name = base_name(given.name)
     if (why := request.experiment_options.setting_of(name)) is not None:
-        raise OptionConflictError(f"{given.text}: {why}", "leave out one of the two")
+        raise OptionConflictError(f"{given.text}: {why}", "leave out one of the two", option=given.by)
     found = [spec for spec in request.variant_specs if name in spec.fixed]
     if found:
         too = [spec for spec in request.variant_specs if varied and name in _axis_names(spec)]
         text = f"{given.text}: {request.scenario} sets {name} itself{_in_questions(found)}"
-        raise OptionConflictError(text, f"leave it out{_other_questions_hint(request, [*found, *too])}")
+        hint = f"leave it out{_other_questions_hint(request, [*found, *too])}"
+        raise OptionConflictError(text, hint, option=given.by)
 
 
 def _check_varied_option(request: Request, given: _UserOption) -> None:
@@ -342,8 +363,9 @@ def _check_varied_option(request: Request, given: _UserOption) -> None:
     if found:
         raise OptionConflictError(
             f"{given.text}: {request.scenario} measures at several values of {name}{_in_questions(found)}",
-            f"give the values, like OPTION={name}={_example_values(given)}; or leave it "
+            f"give the values, like --option {name}={_example_values(given)}; or leave it "
             f"out{_other_questions_hint(request, found)}",
+            option=given.by,
         )
 
 
@@ -362,7 +384,7 @@ def _check_variant_layout(request: Request, variant: NamedSettings) -> None:
     if first not in spread.database_names and any(spec.task for spec in request.variant_specs):
         raise OptionConflictError(
             f"the variant '{variant.label}' has no schema {first}, which {request.scenario} queries",
-            "with schemas=1 the schema has another name: give more than one, or only SCHEMAS=1",
+            "with schemas=1 the schema has another name: give more than one, or only --schemas 1",
         )
 
 
@@ -391,7 +413,7 @@ def _other_questions_hint(request: Request, specs: Iterable[VariantSpec]) -> str
     rest = [name for name in _questions(request.variant_specs) if name not in names]
     if not names:
         return ""
-    return f'; or ask QUESTION="{" ".join(rest)}" alone' if rest else "; or ask another QUESTION="
+    return f'; or ask --question "{" ".join(rest)}" alone' if rest else "; or ask another --question"
 
 
 def _join_names(names: Sequence[str]) -> str:
@@ -434,8 +456,9 @@ def check_any_trial_left(request: Request, versions: Sequence[Version]) -> None:
     baseline = request.servers.exact_baseline(versions)
     if baseline is not None and not datadir_specs([baseline], variants):
         raise UsageError(
-            f"BASELINE={baseline} has no trial: it does not support {' or '.join(needs)}",
-            "name another BASELINE=, or none",
+            f"{baseline} has no trial: it does not support {' or '.join(needs)}",
+            "name another, or none",
+            option="baseline",
         )
 
 
@@ -449,7 +472,7 @@ def check_tables(request: Request, versions: Sequence[Version]) -> None:
         if crashes_with_tables(version, schema.total_tables):
             raise HostUnfitError(
                 f"{version} was withdrawn: it dies on a restart with more than 8,000 tables",
-                "use the release after it, or TABLES=8000",
+                "use the release after it, or --tables 8000",
             )
         if schema.layout is Layout.GENERAL and not can(version, "general_tablespaces"):
             raise UsageError(
@@ -501,7 +524,7 @@ def check_table_open_cache(request: Request, *, say: Callable[[str], None]) -> N
             beyond[settings[_TABLE_OPEN_CACHE]] = needed_open_files(wished, connections=connections)
             who = "most servers" if _may_keep_value(request) else "servers"
             text = f"with {files:,} open files {who} lower it to about {most:,}"
-            hint = f"give {most} at most, or OPEN_FILES={max(beyond.values())}"
+            hint = f"give {most} at most, or --open-files {max(beyond.values())}"
             if len(beyond) > 1 and not _may_keep_value(request):
                 values = " and ".join(beyond)
                 raise UsageError(f"{_TABLE_OPEN_CACHE}={values} would be measured as the same value: {text}", hint)

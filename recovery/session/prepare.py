@@ -41,7 +41,7 @@ from recovery.workload.schema import disk_need, script_size, template_text
 if TYPE_CHECKING:
     from recovery.session.resume import ResumedSession
 
-_SMALLER_HINT = 'choose a smaller SCALE, fewer experiments (--only "…"), or another disk (DATA=)'
+_SMALLER_HINT = 'choose a smaller SCALE, fewer experiments (--only "…"), or another disk (--data)'
 _NO_NAMES: Mapping[Version, str] = {}
 
 
@@ -78,7 +78,9 @@ def own_server_version(mysqld: str) -> Version | None:
     if "://" in mysqld:
         return None
     if not Path(mysqld).exists():
-        raise UsageError(f"MYSQLD={mysqld}: there is no such file or folder", "give the server's executable or tarball")
+        raise UsageError(
+            f"{mysqld}: there is no such file or folder", "give the server's executable or tarball", option="mysqld"
+        )
     if not (Path(mysqld).is_dir() or os.access(mysqld, os.X_OK)):
         return None
     try:
@@ -101,7 +103,7 @@ def plan_session(
     assumed."""
     known = [version for version in versions if version not in names]
     if repeated := next((version for version in known if known.count(version) > 1), None):
-        raise UsageError(f"two of the names in VERSION= mean {repeated}", "name each server once")
+        raise UsageError(f"two of the names mean {repeated}", "name each server once", option="version")
     check_versions(request, known, assumed=tuple(names))
     variants, servers = request.all_variants, {build.version: build for build in builds}
     kept = {info.key: info for info in DataDirs(request.output.data).list()}

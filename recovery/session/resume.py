@@ -81,7 +81,7 @@ def find_unfinished(results: Path, name: str | None) -> Unfinished:
     if found is None:
         raise UsageError(
             f"{results} has no session that can be resumed",
-            "run the same command again, or name another folder with RESULTS=",
+            "run the same command again, or name another folder with --results",
         )
     return found
 

@@ -249,9 +249,9 @@ def check_results_folder(results: Path) -> None:
     """Checks that results can be stored, before hours of work: makes the folder, and writes and removes a file."""
     with writing_results(results):
         if (results / REPORT_FILE).exists():
-            raise UsageError(f"{results} is the folder of a session", "name the folder above it with RESULTS=")
+            raise UsageError(f"{results} is the folder of a session", "name the folder above it with --results")
         if os.geteuid() == 0:
-            refuse_untrusted(results, "what root writes there could land elsewhere: name another folder with RESULTS=")
+            refuse_untrusted(results, "what root writes there could land elsewhere: name another folder with --results")
         make_folder(results)
         probe = draft_path(results / "probe")
         try:

@@ -69,7 +69,7 @@ def _needs_difference(session: Session, slow: Summary | None, finding: Finding, 
 
 
 def _no_difference(synopsis: str, remedy: str) -> RecoveryError:
-    return RecoveryError(f"there is nothing to report: {synopsis}", f"{remedy} measure with more RUNS=")
+    return RecoveryError(f"there is nothing to report: {synopsis}", f"{remedy} measure with more --runs")
 
 
 def _are_loads_alike(session: Session) -> bool:

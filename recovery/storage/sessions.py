@@ -193,5 +193,5 @@ def writing_results(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise as_storage_error(error, WritableFolder(RESULTS, folder)) or HostUnfitError(
             f"cannot keep results in {folder}: {error.strerror or error}",
-            "name a folder that can be written and has space, with RESULTS=",
+            "name a folder that can be written and has space, with --results",
         ) from error

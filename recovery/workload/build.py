@@ -135,7 +135,7 @@ class DatadirBuilder:
                 self.target.wipe()
                 raise HostUnfitError(
                     f"this build of {self.build.version} has no {plugin}, which encrypted tables take their keys from",
-                    "take a build that has it (MYSQLD=, IMAGE=), or name its folder: SET=plugin_dir=FOLDER",
+                    "take a build that has it (--mysqld, --image), or name its folder: --set plugin_dir=FOLDER",
                 ) from error
             raise
         finally:
@@ -174,7 +174,7 @@ class DatadirBuilder:
                 raise UsageError(
                     f"{self.build.version} makes no difference between two of the requested settings: {values} in both",
                     f"give values that it does not change; the server may open {first['@open_files_limit']} files "
-                    "(OPEN_FILES=)",
+                    "(--open-files)",
                 )
         vary = {
             name
@@ -477,7 +477,7 @@ def _check_compressed(schema: Schema, connection: Connection[Cursor]) -> None:
     if str(row_format).lower() != "compressed":
         raise DatadirMismatchError(
             f"{table} is of row format {row_format} instead of compressed",
-            "leave out QUESTION=compression for this server",
+            "leave out --question compression for this server",
         )
 
 

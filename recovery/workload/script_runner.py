@@ -281,13 +281,13 @@ def _packet_error(packet: Packet, answered: int, error: BaseException) -> Recove
     if number in _DISK_FULL_ERRORS:
         return HostUnfitError(
             f"the disk of the server is full: {message_of(error)}",
-            "make room, or give DATA= another disk; the next run builds the tables again",
+            "make room, or give --data another disk; the next run builds the tables again",
         )
     hint = "correct the template; nothing of this build is kept"
     if number in _NO_RIGHT_ERRORS:
         hint = (
             "templates may only write to the schemas of the test (`recovery docs reliability#statements-of-others`); "
-            "LAYOUT=general makes a general tablespace"
+            "--layout general makes a general tablespace"
         )
     # A stored procedure returns several answers, so the count may exceed the number of statements.
     index = min(answered, len(packet.statements) - 1)

@@ -561,7 +561,7 @@ def test_a_limit_on_a_mean_of_zero_needs_three_sessions_of_each_side(
     assert run(["compare", "zero-10,zero-11,zero-12", "new", "--results", str(tmp_path), "--fail-over", "10%"]) == 2
     printed = capsys.readouterr()
     need = "mean of zero has no ratio, and a claim about a difference needs 3 sessions of each side"
-    assert f"--fail-over cannot be judged for 8.0.31 cold: a {need}: 3 and 1 are named" in printed.err
+    assert f"FAIL_OVER: 8.0.31 cold cannot be judged: a {need}: 3 and 1 are named" in printed.err
     assert "name 3 of each: `recovery compare A,B,C D,E,F`" in printed.err
     assert f"A {need}." in printed.out
     assert "sessions of the first side" not in printed.out

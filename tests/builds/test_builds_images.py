@@ -711,7 +711,7 @@ def test_a_dry_run_refuses_two_names_of_one_server(has_engine: bool, monkeypatch
     monkeypatch.setattr(docker_engine, "connect", connect)
     assert len(session_engine.locate_servers(request("5.7.22", "8.0.31"), print)) == 2
     wanted = request("8.0.31", "8.0")
-    with pytest.raises(UsageError, match=r"two of the names in VERSION= mean one server: 8\.0\.31 and 8\.0$"):
+    with pytest.raises(UsageError, match=r"two of the names mean one server: 8\.0\.31 and 8\.0$"):
         session_engine.locate_servers(wanted, print)
 
 

@@ -238,14 +238,14 @@ def test_a_version_known_only_later_is_refused_before_anything_is_built() -> Non
 def test_two_names_of_one_release_are_refused() -> None:
     """Nothing would be compared, and --fail-over would never be judged."""
     request = asked("cold-recovery", versions=("8.0", "8.0.31"))
-    with pytest.raises(UsageError, match=r"two of the names in VERSION= mean 8\.0\.31"):
+    with pytest.raises(UsageError, match=r"two of the names mean 8\.0\.31"):
         plan_session(request, [parse_version("8.0.31")] * 2)
 
 
 def test_the_baseline_must_be_measured() -> None:
     versions, spinning = ("5.7.22", "8.0.31"), "redo-spinning"
     error = refused("write-scaling", versions=versions, baseline="5.7.22", parts=spinning)
-    assert "BASELINE=5.7.22 has no trial: it does not support redo-spinning" in error.message
+    assert "BASELINE: 5.7.22 has no trial: it does not support redo-spinning" in error.message
     request = asked("write-scaling", versions=versions, baseline="8.0.31", parts=spinning)
     noted = replace(request, unavailable=("Nor is that.",))
     plan = plan_session(noted, [parse_version(one) for one in versions])
@@ -263,24 +263,24 @@ def test_the_baseline_must_be_measured() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"seconds": "0"}, "SECONDS=0 is not valid"),
-        ({"seconds": "x"}, "SECONDS=x is not valid"),
-        ({"warmup": "-1"}, "WARMUP=-1 is not valid"),
-        ({"runs": "0"}, "RUNS=0 is not valid"),
-        ({"tables": "0"}, "TABLES=0 is not valid"),
-        ({"rows": "0"}, "ROWS=0 is not valid"),
-        ({"threads": ","}, "THREADS=, has no value"),
-        ({"threads": "0"}, "THREADS=0 is not valid"),
-        ({"threads": "many"}, "THREADS=many is not valid"),
-        ({"workload": ","}, "WORKLOAD=, has no value"),
-        ({"workload": "dance"}, "WORKLOAD=dance: there is no such"),
+        ({"seconds": "0"}, "SECONDS: 0 is not valid"),
+        ({"seconds": "x"}, "SECONDS: x is not valid"),
+        ({"warmup": "-1"}, "WARMUP: -1 is not valid"),
+        ({"runs": "0"}, "RUNS: 0 is not valid"),
+        ({"tables": "0"}, "TABLES: 0 is not valid"),
+        ({"rows": "0"}, "ROWS: 0 is not valid"),
+        ({"threads": ","}, "THREADS: , has no value"),
+        ({"threads": "0"}, "THREADS: 0 is not valid"),
+        ({"threads": "many"}, "THREADS: many is not valid"),
+        ({"workload": ","}, "WORKLOAD: , has no value"),
+        ({"workload": "dance"}, "WORKLOAD: dance: there is no such"),
         ({"workload": "/tmp"}, "there is no script /tmp"),
         ({"workload": "nowhere.lua"}, "there is no script nowhere.lua"),
-        ({"load_tables": "0"}, "LOAD_TABLES=0 is not valid"),
-        ({"load_tables": "4"}, "LOAD_TABLES=4 is more than TABLES=3"),
-        ({"memory_ratio": "0"}, "MEMORY_RATIO=0 is not valid"),
-        ({"memory_ratio": "-2"}, "MEMORY_RATIO=-2 is not valid"),
-        ({"memory_ratio": "nan"}, "MEMORY_RATIO=nan is not valid"),
+        ({"load_tables": "0"}, "LOAD_TABLES: 0 is not valid"),
+        ({"load_tables": "4"}, "LOAD_TABLES: 4 is more than --tables 3"),
+        ({"memory_ratio": "0"}, "MEMORY_RATIO: 0 is not valid"),
+        ({"memory_ratio": "-2"}, "MEMORY_RATIO: -2 is not valid"),
+        ({"memory_ratio": "nan"}, "MEMORY_RATIO: nan is not valid"),
         ({"options": ("=5",)}, "is not the name of a server option"),
         ({"options": ("table_open_cache",)}, "has no values"),
         ({"options": ("table_open_cache=,",)}, "has no values"),
@@ -297,19 +297,19 @@ def test_invalid_options_are_refused(given: dict[str, Any], words: str) -> None:
 @pytest.mark.parametrize(
     ("scenario", "given", "words"),
     [
-        ("interference", {"pollers": "0"}, "POLLERS=0 is not valid"),
-        ("interference", {"every": "-1"}, "EVERY=-1 is not valid"),
-        ("interference", {"every": "inf"}, "EVERY=inf is not valid"),
+        ("interference", {"pollers": "0"}, "POLLERS: 0 is not valid"),
+        ("interference", {"every": "-1"}, "EVERY: -1 is not valid"),
+        ("interference", {"every": "inf"}, "EVERY: inf is not valid"),
         ("interference", {"tables": "39"}, "is too few for 20 foreign keys"),
-        ("metadata", {"published_build": "0"}, "PUBLISHED_BUILD=0 is not valid"),
-        ("metadata", {"schemas": "0"}, "SCHEMAS=0 is not valid"),
-        ("metadata", {"baseline": "5.6.24"}, "BASELINE=5.6.24 is not measured"),
+        ("metadata", {"published_build": "0"}, "PUBLISHED_BUILD: 0 is not valid"),
+        ("metadata", {"schemas": "0"}, "SCHEMAS: 0 is not valid"),
+        ("metadata", {"baseline": "5.6.24"}, "BASELINE: 5.6.24 is not measured"),
         (
             "metadata", {"variants": ("skip-lock-tables-x:tmp_table_size=1M", "x:tmp_table_size=2M")},
             "two variants have the name 'dump-skip-lock-tables-x'",
         ),
-        ("write-scaling", {"parts": "speed"}, "QUESTION=speed: write-scaling has no such"),
-        ("write-scaling", {"parts": ","}, "QUESTION=, has no value"),
+        ("write-scaling", {"parts": "speed"}, "QUESTION: speed: write-scaling has no such"),
+        ("write-scaling", {"parts": ","}, "QUESTION: , has no value"),
         *[("crash-matrix", {"only": only}, "ONLY") for only in ("0", "-1", "all", "1000000")],
     ],
 )  # fmt: skip

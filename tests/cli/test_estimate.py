@@ -80,7 +80,9 @@ def test_what_is_no_login_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_a_prediction_is_about_a_recovery_that_is_ahead(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "--predicted is about" in refused(capsys, "cold-recovery", "--version", "8.0.31", "--predicted", "19")
+    assert "--predicted / PREDICTED: it is about" in refused(
+        capsys, "cold-recovery", "--version", "8.0.31", "--predicted", "19"
+    )
 
 
 @pytest.mark.parametrize("name", ["estimate", "watch"])

@@ -79,7 +79,7 @@ def test_a_version_that_is_slower_over_all_sessions_exceeds_the_limit(tmp_path: 
 
 
 def test_two_sessions_judge_no_limit(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--fail-over needs 3 sessions, over which it is judged, and 2 are stored"):
+    with pytest.raises(UsageError, match="FAIL_OVER: it is judged over 3 sessions, and 2 are stored"):
         show(tmp_path, sessions(1.0, 1.0))
 
 
@@ -88,8 +88,7 @@ def test_a_limit_that_too_few_sessions_could_judge_is_refused_before_the_first(
 ) -> None:
     assert run(["cold-recovery", "--version", f"{OLD} {NEW}", "--repeat", "2", "--fail-over", "10%"]) == 2
     assert (
-        "--repeat 2 and --fail-over cannot be combined: with --repeat it is judged over at least 3 sessions"
-        in capsys.readouterr().err
+        "REPEAT: 2 sessions and --fail-over cannot be combined: it is judged over at least 3" in capsys.readouterr().err
     )
 
 

@@ -29,57 +29,57 @@ def write_scaling(parts: str, **given: Any) -> tuple[str, dict[str, Any]]:
     ("scenario", "given", "what", "to_do"),
     [
         ("interference", {"settings": ("table_open_cache=4000",)},
-         "SET=table_open_cache=4000: interference measures at several values of table_open_cache",
-         "give the values, like OPTION=table_open_cache=4000,…; or leave it out"),
-        ("interference", {"settings": ("loose-Table-Open-Cache=4000",)}, "SET=loose_table_open_cache=4000",
-         "OPTION=table_open_cache=4000,…"),
-        ("interference", {"settings": ("table_cache=4000",)}, "several values of table_open_cache", "OPTION="),
+         "SET: table_open_cache=4000: interference measures at several values of table_open_cache",
+         "give the values, like --option table_open_cache=4000,…; or leave it out"),
+        ("interference", {"settings": ("loose-Table-Open-Cache=4000",)}, "SET: loose_table_open_cache=4000",
+         "--option table_open_cache=4000,…"),
+        ("interference", {"settings": ("table_cache=4000",)}, "several values of table_open_cache", "--option"),
         ("interference", {"variants": ("a:table_open_cache=1000", "b:")},
-         "VARIANT=a:table_open_cache=1000: interference measures", "OPTION=table_open_cache=1000,…"),
+         "VARIANT: a:table_open_cache=1000: interference measures", "--option table_open_cache=1000,…"),
         ("interference", {"options": ("loose_table_open_cache=400,9000",)},
-         "OPTION=loose_table_open_cache=400,9000: interference varies table_open_cache itself",
-         "write it without a prefix to replace these values: OPTION=table_open_cache="),
+         "OPTION: loose_table_open_cache=400,9000: interference varies table_open_cache itself",
+         "write it without a prefix to replace these values: --option table_open_cache="),
         ("interference", {"options": ("table_open_cache=400", "table-open-cache=9000")}, "is named twice",
-         "OPTION=table_open_cache=A,B"),
+         "--option table_open_cache=A,B"),
         ("interference", {"options": ("table_open_cache=400,9000",), "settings": ("table_open_cache=4000",)},
-         "SET=table_open_cache=4000: OPTION=table_open_cache=400,9000 already gives", "leave out one of the two"),
+         "SET: table_open_cache=4000: --option table_open_cache=400,9000 already gives", "leave out one of the two"),
         ("table-cache", {"options": (IO,), "variants": ("a:innodb-io-capacity=9",)},
-         "VARIANT=a:innodb_io_capacity=9: OPTION=innodb_io_capacity=500 already gives", "leave out one of the two"),
+         "VARIANT: a:innodb_io_capacity=9: --option innodb_io_capacity=500 already gives", "leave out one of the two"),
         ("table-cache", {"memory_ratio": "2", "settings": ("innodb_buffer_pool_size=1G",)},
-         "SET=innodb_buffer_pool_size=1G: MEMORY_RATIO=2 sets the size of the buffer pool", "one of the two"),
+         "SET: innodb_buffer_pool_size=1G: --memory-ratio 2 sets the size of the buffer pool", "one of the two"),
         ("table-cache", {"memory_ratio": "2", "settings": ("innodb_buffer_pool_chunk_size=1G",)},
-         "MEMORY_RATIO=2 sets the size", "one of the two"),
+         "--memory-ratio 2 sets the size", "one of the two"),
         ("table-cache", {"variants": ("a:schemas=3", "b:")}, "a load uses tables of one schema", "leave layout="),
         ("table-cache", {"variants": ("a:layout=general", "b:")}, "'a' changes the layout", "and schemas= out"),
         ("metadata", {"variants": ("a:schemas=1", "b:")}, "the variant 'a' has no schema s_1", "more than one"),
         # Of write-scaling not all questions have something against it.
         (*write_scaling("compression scaling", settings=("innodb_page_size=8k",)),
-         "SET=innodb_page_size=8k: write-scaling sets innodb_page_size itself in compression",
-         'leave it out; or ask QUESTION="scaling" alone'),
+         "SET: innodb_page_size=8k: write-scaling sets innodb_page_size itself in compression",
+         'leave it out; or ask --question "scaling" alone'),
         (*write_scaling("larger-than-memory", settings=("innodb_page_size=8k",)),
          "several values of innodb_page_size in larger-than-memory",
-         "OPTION=innodb_page_size=8k,…; or leave it out; or ask another QUESTION="),
+         "--option innodb_page_size=8k,…; or leave it out; or ask another --question"),
         (*write_scaling("larger-than-memory compression scaling", settings=("innodb_page_size=8k",)),
-         "sets innodb_page_size itself in compression", 'or ask QUESTION="scaling" alone'),
+         "sets innodb_page_size itself in compression", 'or ask --question "scaling" alone'),
         (*write_scaling("compression", options=("innodb_page_size=16k",)),
-         "OPTION=innodb_page_size=16k: write-scaling sets innodb_page_size itself in compression", "leave it out"),
+         "OPTION: innodb_page_size=16k: write-scaling sets innodb_page_size itself in compression", "leave it out"),
         (*write_scaling("compression larger-than-memory", options=("innodb_page_size=4k",)),
-         "sets innodb_page_size itself in compression", 'or ask QUESTION="larger-than-memory" alone'),
+         "sets innodb_page_size itself in compression", 'or ask --question "larger-than-memory" alone'),
         (*write_scaling("larger-than-memory", options=("innodb_buffer_pool_size=1G,2G",)),
          "sets innodb_buffer_pool_size itself in larger-than-memory", "leave it out"),
         (*write_scaling("doublewrite", settings=("skip-innodb-doublewrite",)),
-         "SET=skip_innodb_doublewrite: write-scaling measures at several values of innodb_doublewrite in doublewrite",
-         "OPTION=innodb_doublewrite=1,0; or leave it out"),
+         "SET: skip_innodb_doublewrite: write-scaling measures at several values of innodb_doublewrite in doublewrite",
+         "--option innodb_doublewrite=1,0; or leave it out"),
         (*write_scaling("doublewrite one-user", variants=("a:loose_disable_innodb_doublewrite=1",)),
-         "several values of innodb_doublewrite in doublewrite", 'or ask QUESTION="one-user" alone'),
+         "several values of innodb_doublewrite in doublewrite", 'or ask --question "one-user" alone'),
         (*write_scaling("scaling", settings=("innodb_flush_log_at_trx_commit=2",)),
-         "several values of innodb_flush_log_at_trx_commit in scaling", "OPTION=innodb_flush_log_at_trx_commit=2,…"),
+         "several values of innodb_flush_log_at_trx_commit in scaling", "--option innodb_flush_log_at_trx_commit=2,…"),
         (*write_scaling("redo-spinning scaling", settings=("innodb_log_wait_for_flush_spin_hwm=400",),
                         versions=("8.0.31",)),
-         "sets innodb_log_wait_for_flush_spin_hwm itself in redo-spinning", 'QUESTION="scaling"'),
+         "sets innodb_log_wait_for_flush_spin_hwm itself in redo-spinning", '--question "scaling"'),
         (*write_scaling("lock-schedule", settings=("innodb_lock_schedule_algorithm=vats",),
                         versions=("mariadb-10.2.11",)),
-         "several values of innodb_lock_schedule_algorithm in lock-schedule", "OPTION="),
+         "several values of innodb_lock_schedule_algorithm in lock-schedule", "--option"),
     ],
 )  # fmt: skip
 def test_an_option_that_conflicts_with_the_experiment_is_refused(
@@ -187,13 +187,15 @@ def test_options_that_every_server_lists_are_accepted(given: dict[str, Any]) -> 
     ("given", "what", "to_do"),
     [
         ({"settings": ("innodb_io_capcity=9",)},
-         "SET=innodb_io_capcity=9: no such option in 5.7.22, 8.0.31", "did you mean innodb_io_capacity"),
+         "--set / SET: innodb_io_capcity=9: no such option in 5.7.22, 8.0.31", "did you mean innodb_io_capacity"),
         ({"settings": ("innodb_log_spin_cpu_abs_lwm=9",)},
-         "SET=innodb_log_spin_cpu_abs_lwm=9: no such option in 5.7.22", "loose_innodb_log_spin_cpu_abs_lwm"),
-        ({"variants": ("a:innodb_io_cap=9", "b:")}, "VARIANT=a:innodb_io_cap=9: no such option in 5.7.22, 8.0.31",
+         "--set / SET: innodb_log_spin_cpu_abs_lwm=9: no such option in 5.7.22", "loose_innodb_log_spin_cpu_abs_lwm"),
+        ({"variants": ("a:innodb_io_cap=9", "b:")},
+         "--variant / VARIANT: a:innodb_io_cap=9: no such option in 5.7.22, 8.0.31",
          "write the full name: innodb_io_capacity"),
         ({"scenario": "metadata", "options": ("loose_innodb_double=1,0",)},
-         "OPTION=loose_innodb_double=1,0: no such option in 5.7.22, 8.0.31", "the full name: innodb_doublewrite"),
+         "--option / OPTION: loose_innodb_double=1,0: no such option in 5.7.22, 8.0.31",
+         "the full name: innodb_doublewrite"),
     ],
 )  # fmt: skip
 def test_an_option_that_a_server_does_not_list_is_refused(given: dict[str, Any], what: str, to_do: str) -> None:
@@ -218,7 +220,7 @@ def test_the_experiments_together_refuse_an_option_that_one_of_them_varies(
     plan = ["experiments", "--dry-run", "--data", str(tmp_path), "--set"]
     assert run([*plan, "table_open_cache=4000"]) == 2
     error = capsys.readouterr().err
-    assert "interference cannot be measured with --set table_open_cache=4000: " in error
+    assert "interference cannot be measured with --set / SET: table_open_cache=4000: " in error
     assert '--only "crash-recovery metadata table-cache write-scaling"' in error
     # Only the largest scale of write-scaling varies the size of pages.
     large = ["--only", "write-scaling", "--scale", "published"]
@@ -226,6 +228,6 @@ def test_the_experiments_together_refuse_an_option_that_one_of_them_varies(
     capsys.readouterr()
     assert run([*plan, "innodb_page_size=8k", *large]) == 2
     error = capsys.readouterr().err
-    assert "write-scaling cannot be measured with --set innodb_page_size=8k: " in error
+    assert "write-scaling cannot be measured with --set / SET: innodb_page_size=8k: " in error
     assert "hint:  leave it out" in error
     assert run([*plan, "innodb_io_capacity=500", *large]) == 0

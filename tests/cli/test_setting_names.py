@@ -1,19 +1,21 @@
-"""Errors name a setting as the user wrote it: on the command line, for make, in the environment, or in a file."""
+"""Errors name an option by its flag and its variable, wherever its value came from."""
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
 import pytest
 
 from recovery.cli.main import run
-from recovery.cli.naming import Layers
 from recovery.cli.options import BY_NAME, SETTINGS, Kind, Option, options_of
+from recovery.errors import UsageError
 from recovery.experiments import EXPERIMENTS
 
-LAYERS = ("line", "make", "environment", "file")
+LAYERS = ("line", "environment", "file")
 BAD_OF_KIND = {
     Kind.WHOLE: "20x", Kind.NUMBER: "x", Kind.SECONDS: "x", Kind.PATH: "~nobody-at-all/x", Kind.FLAG: "maybe",
     Kind.SENTENCE: "n" * 501,
@@ -37,13 +39,6 @@ def command_with(option: Option) -> str:
     return next(name for name, entry in EXPERIMENTS.items() if option in options_of(entry.options))
 
 
-def words_of(option: Option, layer: str) -> str:
-    """How the error must name the option."""
-    return {
-        "line": option.flag, "make": option.name.upper(), "environment": option.variable, "file": option.name
-    }[layer]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("option", "layer"),
     [
@@ -52,7 +47,7 @@ def words_of(option: Option, layer: str) -> str:
         if (layer, option.kind) != ("line", Kind.FLAG)  # it has no value there
     ],
 )
-def test_an_error_names_a_setting_as_it_was_written(
+def test_an_error_names_the_option(
     option: Option, layer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -66,40 +61,27 @@ def test_an_error_names_a_setting_as_it_was_written(
         (tmp_path / "recovery.toml").write_text(content)
     else:
         monkeypatch.setenv(option.variable, bad)
-    if layer == "make":
-        monkeypatch.setenv("MAKELEVEL", "1")
-        monkeypatch.setenv("MAKEFLAGS", f" -- RUNS=3 {option.name.upper()}=x")
     assert run(words) == 2
     error = next(line for line in capsys.readouterr().err.splitlines() if line.startswith("error: "))
-    assert re.search(rf"(?<![\w-]){words_of(option, layer)}(?![\w-])", error), error
-    assert ("recovery.toml" in error) is (layer == "file")
-    others = {words_of(option, other) for other in LAYERS if other != layer} - {option.name}
-    assert not [word for word in others if re.search(rf"(?<![\w-]){word}(?![\w-])", error)], error
+    if layer == "file" and error.startswith("error: recovery.toml"):  # a value of another type
+        assert f"'{option.name}'" in error
+    else:
+        assert error.startswith(f"error: {option.flag} / {option.name.upper()}: "), error
 
 
-@pytest.mark.parametrize(
-    ("layers", "text", "renamed"),
-    [
-        (Layers(), "TABLES=20x is not valid", "--tables 20x is not valid"),
-        (Layers(["--tables=20x"]), "TABLES=20x is not valid", "--tables=20x is not valid"),
-        (Layers(), "give fewer TABLES=, RUNS= or versions", "give fewer --tables, --runs or versions"),
-        (Layers(), 'give several, like TABLES="1000 10000"', 'give several, like --tables "1000 10000"'),
-        (Layers(), "ask QUESTION= (all but x)", "ask --question (all but x)"),
-        (Layers(environment={"MAKELEVEL": "1"}), "leave --keep out; --wait waits", "leave KEEP out; --wait waits"),
-        (Layers(environment={"RECOVERY_KEEP": "1"}), "leave --keep out", "leave RECOVERY_KEEP out"),
-        (
-            Layers(config={"tables"}, config_file="recovery.toml"),
-            "LOAD_TABLES=5 is more than TABLES=3: no",
-            "--load-tables 5 is more than tables = 3 in recovery.toml: no",
-        ),
-        (Layers(), "`recovery compare A B --fail-over 10%`", "`recovery compare A B --fail-over 10%`"),
-        (Layers(environment={"MAKELEVEL": "1"}), "`recovery report --results x`", "`recovery report --results x`"),
-        (Layers(), "RECOVERY_TABLES, DROP DATABASE x, RUNS", "RECOVERY_TABLES, DROP DATABASE x, RUNS"),
-        (Layers(environment={"MAKELEVEL": "1"}), "--data-dir, --set foo=1", "--data-dir, SET foo=1"),
-    ],
-)
-def test_settings_in_a_text_are_renamed(layers: Layers, text: str, renamed: str) -> None:
-    assert layers.rename(text) == renamed
+def test_an_error_carries_its_option() -> None:
+    error = UsageError("20x is not valid", "give a number", option="load_tables")
+    assert str(error) == error.message == "--load-tables / LOAD_TABLES: 20x is not valid"
+    assert UsageError("x is not valid", option="--format").message == "--format: x is not valid"
+    with pytest.raises(UsageError) as caught:
+        BY_NAME["predict"].value_of("x")
+    assert caught.value.option == "--predict", "it has no variable"
+
+
+@pytest.mark.parametrize("words", [["repeat", "--times", "0"], ["repeat", "--every", "5x"]])
+def test_an_option_with_another_flag_is_named_by_it(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(words) == 2
+    assert f"error: {words[1]} / REPEAT" in capsys.readouterr().err
 
 
 def test_every_setting_is_tested_or_known_to_be_unchecked() -> None:
@@ -110,10 +92,10 @@ def test_every_setting_is_tested_or_known_to_be_unchecked() -> None:
 @pytest.mark.parametrize(
     ("words", "written", "hint"),
     [
-        (["crash-recovery", "--engine", "dokcer", "--dry-run"], "--engine dokcer", "did you mean docker?"),
-        (["crash-recovery", "--stacks=gdb", "--dry-run"], "--stacks=gdb", "give auto, eu-stack or perf"),
-        (["report", "--format", "jsn"], "--format=jsn", "did you mean json?"),
-        (["bundle", "--for", "oracle"], "--for=oracle", "give mysql, mariadb or percona"),
+        (["crash-recovery", "--engine", "dokcer", "--dry-run"], "--engine / ENGINE: dokcer", "did you mean docker?"),
+        (["crash-recovery", "--stacks=gdb", "--dry-run"], "--stacks / STACKS: gdb", "give auto, eu-stack or perf"),
+        (["report", "--format", "jsn"], "--format: jsn", "did you mean json?"),
+        (["bundle", "--for", "oracle"], "--for: oracle", "give mysql, mariadb or percona"),
         (["completion", "bsh"], "'bsh'", "did you mean bash?"),
     ],
 )
@@ -122,3 +104,23 @@ def test_an_unknown_value_gets_the_nearest_or_all(
 ) -> None:
     assert run(words) == 2
     assert capsys.readouterr().err.splitlines()[-2:] == [f"error: {written} is not valid", f"hint:  {hint}"]
+
+
+PACKAGE = Path(__file__).parents[2] / "recovery"
+_VARIABLE = re.compile(rf"`[^`]*`|(?<![\w.:-])({'|'.join(sorted((one.name.upper() for one in SETTINGS), key=len))})=")
+
+
+def texts_of_errors(source: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
+        called = getattr(node, "func", None)
+        if isinstance(node, ast.Call) and getattr(called, "id", getattr(called, "attr", "")).endswith("Error"):
+            constants = (inner.value for inner in ast.walk(node) if isinstance(inner, ast.Constant))
+            yield from (text for text in constants if isinstance(text, str))
+
+
+def test_errors_spell_an_option_as_its_flag() -> None:
+    """A variable of make would be an error on the command line, and `ARGS="--tables 20k"` is none with make."""
+    files = sorted(PACKAGE.rglob("*.py"))
+    texts = [(path.name, text) for path in files for text in texts_of_errors(path.read_text(encoding="utf-8"))]
+    assert len(texts) > 1000
+    assert [(name, text) for name, text in texts if any(match[1] for match in _VARIABLE.finditer(text))] == []

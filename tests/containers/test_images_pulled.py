@@ -205,7 +205,7 @@ def test_an_image_of_the_user_s_own(client: docker.DockerClient, image: str, pub
     build = resolve_image(None, Sources(image=name), quiet, client)
     assert (str(build.version), build.source) == (VERSION, f"image {name}")
     assert resolve_image("5.7", Sources(image=name), quiet, client) == build
-    with pytest.raises(UsageError, match=r"--image is 5\.7\.99 .* but VERSION=8\.0\.31"):
+    with pytest.raises(UsageError, match=r"--image / IMAGE: it is 5\.7\.99 .* but --version 8\.0\.31"):
         resolve_image("8.0.31", Sources(image=name), quiet, client)
 
 

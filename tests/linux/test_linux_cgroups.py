@@ -66,27 +66,24 @@ def test_limits_are_parsed(given: tuple[object, object, object, object], limits:
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        (("0", None, None, None), "READ_IOPS=0 is not valid"),
-        (("5k", None, None, None), "READ_IOPS=5k is not valid"),
-        (("__", None, None, None), "READ_IOPS=__ is not valid"),
-        (("99999999999", None, None, None), "READ_IOPS"),
-        ((None, "0", None, None), "READ_BPS=0 is not valid"),
-        ((None, "fast", None, None), "READ_BPS=fast is not valid"),
-        ((None, "100", None, None), "READ_BPS=100 is not valid"),
-        ((None, None, "0", None), "MEMORY=0 is not valid"),
-        ((None, None, "2 gigs", None), "MEMORY=2 gigs is not valid"),
+        (("0", None, None, None), "0 is not valid"),
+        (("5k", None, None, None), "5k is not valid"),
+        (("__", None, None, None), "__ is not valid"),
+        (("99999999999", None, None, None), "9 is not valid"),
+        ((None, "0", None, None), "0 is not valid"),
+        ((None, "fast", None, None), "fast is not valid"),
+        ((None, "100", None, None), "100 is not valid"),
+        ((None, None, "0", None), "0 is not valid"),
+        ((None, None, "2 gigs", None), "2 gigs is not valid"),
         ((None, None, "64m", None), "too little for any server"),
-        ((None, None, "9" * 40, None), "MEMORY"),
-        (("1" * 5000, None, None, None), "READ_IOPS"),
-        ((None, None, "9" * 400 + "g", None), "MEMORY"),
-        ((None, None, None, "0"), "CPUS=0 is not valid"),
-        ((None, None, None, "-1"), "CPUS=-1 is not valid"),
-        ((None, None, None, "nan"), "CPUS=nan is not valid"),
-        ((None, None, None, "inf"), "CPUS=inf is not valid"),
-        *(
-            ((None, None, None, None, text), f"CPU_SET={text} is not valid")
-            for text in ("3-1", "a", "1,", "0-99999999", "-1")
-        ),
+        ((None, None, "9" * 40, None), "9 is not valid"),
+        (("1" * 5000, None, None, None), "1 is not valid"),
+        ((None, None, "9" * 400 + "g", None), "g is not valid"),
+        ((None, None, None, "0"), "0 is not valid"),
+        ((None, None, None, "-1"), "-1 is not valid"),
+        ((None, None, None, "nan"), "nan is not valid"),
+        ((None, None, None, "inf"), "inf is not valid"),
+        *(((None, None, None, None, text), f"{text} is not valid") for text in ("3-1", "a", "1,", "0-99999999", "-1")),
     ],
 )
 def test_invalid_limits_are_refused(given: tuple[object, object, object, object], error: str) -> None:
@@ -231,7 +228,7 @@ def test_a_limit_that_was_removed_is_noticed(tmp_path: Path) -> None:
     (folder / "io.max").write_text("254:16 rbps=1048576 wbps=max riops=5000 wiops=max\n")
     assert group.lost() is None
     (folder / "io.max").write_text("254:16 rbps=max wbps=max riops=max wiops=max\n")
-    assert "--read-iops and --read-bps was removed during the run" in (group.lost() or "")
+    assert "--read-iops was removed during the run" in (group.lost() or "")
     (folder / "io.max").unlink()
     assert "--read-iops" in (group.lost() or "")
 
@@ -246,7 +243,7 @@ def refused(limits: Limits, where: Path, tree: Path) -> str:
 
 def test_limits_without_a_controller_are_refused(tmp_path: Path) -> None:
     tree = unified(tmp_path, controllers="hugetlb")
-    assert "--read-iops cannot be set: this host has no control group hierarchy with 'io'" in refused(
+    assert "--read-iops / READ_IOPS: it cannot be set: this host has no control group hierarchy with 'io'" in refused(
         Limits(read_iops=5), tmp_path, tree
     )
     assert "'memory'" in refused(Limits(memory_bytes=1 << 28), tmp_path, tree)
@@ -258,7 +255,7 @@ def test_limits_without_a_controller_are_refused(tmp_path: Path) -> None:
 def test_limits_above_what_the_host_has_are_refused(tmp_path: Path) -> None:
     tree = hybrid(tmp_path)
     assert "more than this host has" in refused(Limits(cpus=100_000), tmp_path, tree)
-    assert "MEMORY=1024t is more than this host has" in refused(Limits(memory_bytes=1 << 50), tmp_path, tree)
+    assert "MEMORY: 1024t is more than this host has" in refused(Limits(memory_bytes=1 << 50), tmp_path, tree)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +275,7 @@ def test_limits_on_reads_need_a_block_device(
     use_device(device, monkeypatch)
     tree = hybrid(tmp_path)
     assert why in refused(Limits(read_iops=5), tmp_path, tree)
-    assert refused(Limits(read_bps=MIB), tmp_path, tree).startswith("--read-bps cannot be set")
+    assert refused(Limits(read_bps=MIB), tmp_path, tree).startswith("--read-bps / READ_BPS: it cannot be set")
     with server_limits(Limits(cpus=0.5), tmp_path, mounts=tree) as group:
         assert group is not None, "other limits need no disk"
     checks = {check.name: check for check in doctor.limit_checks(tmp_path)}
@@ -313,7 +310,7 @@ def test_a_server_gets_its_cpus_without_a_control_group(tmp_path: Path) -> None:
         group.add(child.pid)
         assert os.sched_getaffinity(child.pid) == {int(last)}
     error = refused(Limits(cpu_set=f"{last},9999"), tmp_path, tmp_path)
-    assert f"CPU_SET={last},9999 has CPUs that cannot be used here" in error
+    assert f"CPU_SET: {last},9999 has CPUs that cannot be used here" in error
 
 
 def test_clients_of_a_load_get_the_cpus_outside_the_servers_set() -> None:
@@ -422,40 +419,52 @@ def planned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Limits]:
     return found
 
 
-# --- A warm run without options uses what the newest session used
+# --- A warm run without options uses servers and tables of the newest session
 
 
 def store_session(folder: Path, measured: str = "5.7.22", **settings: str | int | float | None) -> None:
+    words = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in settings.items())
     session = Session(
-        "cold-recovery", "", "", "", {}, settings, (measured,), variants_with({"cold": {"cache": "cold"}}), 1
-    )
+        "cold-recovery", "", f"recovery cold-recovery {words} --runs 5", "", {}, settings, (measured,),
+        variants_with({"cold": {"cache": "cold"}}), 1,
+    )  # fmt: skip
     SessionStore.create(folder / "results", session)
 
 
-def test_a_warm_run_has_the_limits_of_the_newest_session(planned: list[Limits], tmp_path: Path) -> None:
-    store_session(tmp_path, tables=7, read_iops=300, read_bps=None, memory_bytes=1 << 30, cpus=1.5)
+def test_a_warm_run_has_no_limits_of_the_newest_session(
+    planned: list[Limits], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store_session(tmp_path, tables=7, read_iops=300, cpus=1.5, data="/mnt/ebs", note="io2")
     assert run(["warm-recovery", "--dry-run", "--read-iops", "400"]) == 0
-    assert planned == [Limits(read_iops=400, memory_bytes=1 << 30, cpus=1.5)], "what is given wins"
+    assert planned == [Limits(read_iops=400)]
+    first, command, *_ = capsys.readouterr().err.splitlines()
+    assert first.startswith("--version 5.7.22 and --tables 7 from the newest session, ")
+    assert first.endswith("-cold-recovery; not its --data, --read-iops, --cpus"), "another cold start would have them"
+    assert command.startswith("$ recovery warm-recovery --version 5.7.22 --tables 7 ")
+    assert run(["warm-recovery", "--dry-run", "--tables", "8", "--quiet"]) == 0
     assert run(["warm-recovery", "--dry-run", "--version", "5.7.22"]) == 0
-    assert planned[1] == NO_LIMITS, "a named server is a new question"
+    assert "newest" not in capsys.readouterr().err, "a named server is a new question"
 
 
 @pytest.mark.usefixtures("planned")
-def test_a_warm_run_has_the_versions_and_variants_of_the_newest_session(
+def test_a_warm_run_has_the_versions_of_the_newest_session_as_they_were_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # An image's tag says more than the release that is in it.
-    store_session(tmp_path, "percona-8.0.39", tables=7, version="percona-8.0.39-30", variants="few:a_b=1 usual:")
-    assert run(["warm-recovery", "--dry-run"]) == 0
-    command = capsys.readouterr().err
-    assert "--version percona-8.0.39-30" in command
-    assert "--variant few:a_b=1 --variant usual:" in command
+    store_session(tmp_path, "percona-8.0.39", tables=7, version="percona-8.0.39-30")
+    assert run(["warm-recovery", "--dry-run", "--tables", "8"]) == 0
+    first, command, *_ = capsys.readouterr().err.splitlines()
+    assert first.startswith("--version percona-8.0.39-30 from the newest session, "), "what is given wins"
+    assert "--version percona-8.0.39-30 --tables 8 " in command
 
 
 @pytest.mark.usefixtures("planned")
-def test_a_warm_run_after_a_session_with_damaged_settings_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("name", ["mysqld", "image", "datadir"])
+def test_a_warm_run_after_a_session_of_ones_own_server_or_data_names_it_again(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store_session(tmp_path, set="a='b")
+    store_session(tmp_path, tables=7, **{name: "/mine"})
     assert run(["warm-recovery", "--dry-run"]) == 2
-    assert "its setting 'set' is damaged" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert f"--{name} / {name.upper()}: the newest session, " in error
+    assert f"hint:  give --{name} again, or --version" in error

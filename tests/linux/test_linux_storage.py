@@ -189,7 +189,7 @@ def test_too_little_room_is_refused_with_figures(tmp_path: Path) -> None:
     check_space(tmp_path / "not/there", DiskSpace(there.bytes // 2, there.inodes // 2))
     with pytest.raises(HostUnfitError, match=r"1000000000\.0 GB") as caught:
         check_space(tmp_path, DiskSpace(10**18, 1))
-    assert "TABLES=" in caught.value.hint
+    assert "--tables" in caught.value.hint
     if there.inodes < sys.maxsize:
         with pytest.raises(HostUnfitError, match="inodes"):
             check_space(tmp_path, DiskSpace(1, there.inodes + 10**9))

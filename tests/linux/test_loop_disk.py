@@ -73,7 +73,7 @@ def test_a_part_is_skipped_with_the_reason_where_no_disk_can_be_mounted(
     with pytest.raises(HostUnfitError) as caught:
         asked(scenario, parts=name)
     assert caught.value.message == f"{name} needs a separate disk, and {why}"
-    assert f"leave {name} out of QUESTION=" in caught.value.hint
+    assert f"leave {name} out of --question" in caught.value.hint
     folders = ["--data", str(tmp_path / "data"), "--results", str(tmp_path / "results"), "--no-probe"]
     command = [scenario, "--version", "8.0.31", "--dry-run", *folders]
     assert run(command) == 0

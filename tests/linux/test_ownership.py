@@ -195,7 +195,7 @@ def test_root_keeps_no_results_where_another_user_could_put_a_link(shared: Path)
     theirs = folder_of(SOMEBODY, shared / "theirs")
     with pytest.raises(RecoveryError, match="belongs to") as caught:
         check_results_folder(theirs / "results")
-    assert "RESULTS=" in caught.value.hint
+    assert "--results" in caught.value.hint
     assert list(theirs.iterdir()) == []
 
 
@@ -280,7 +280,7 @@ def test_no_data_directory_is_made_below_a_folder_that_others_can_change(shared:
         for action in (directories.check, lambda: directories.acquire(KEY)):  # noqa: B023 - called at once
             with pytest.raises(HostUnfitError, match=r"belongs to nobody|everybody may write") as caught:
                 action()
-            assert "give DATA=" in caught.value.hint
+            assert "give --data" in caught.value.hint
         assert [check.ok for check in space_checks(folder) if check.name == "who may write there"] == [False]
     assert list(theirs.iterdir()) == list(open_to_all.iterdir()) == [], "nothing was made there"
     assert not [check for check in space_checks(shared) if check.name == "who may write there"], "as /tmp is"
@@ -563,7 +563,7 @@ def test_settings_and_sessions_of_another_user_name_no_server(
         assert why in error
     monkeypatch.setenv("RECOVERY_CONFIG", "recovery.toml")
     assert main.run(["cold-recovery", "--dry-run"]) == 2
-    assert "mysqld = /tmp/evil in recovery.toml: there is no such file" in capsys.readouterr().err, "named on purpose"
+    assert "--mysqld / MYSQLD: /tmp/evil: there is no such file" in capsys.readouterr().err, "named on purpose"
     monkeypatch.delenv("RECOVERY_CONFIG")
     config.unlink()
     session = folder_of(NOBODY, folder_of(NOBODY, shared / "results") / "s")

@@ -63,7 +63,7 @@ def test_a_list_of_steps_is_refused(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RECOVERY_UNPRIVILEGED", "fanotify")
     assert main.run(["doctor"]) == 2
-    assert "RECOVERY_UNPRIVILEGED=fanotify is not valid" in capsys.readouterr().err
+    assert "--unprivileged / UNPRIVILEGED: fanotify is not valid" in capsys.readouterr().err
 
 
 def test_a_refusal_ends_with_its_block() -> None:
@@ -105,7 +105,8 @@ def test_no_control_group_is_made(tmp_path: Path) -> None:
         for limits, name in ((Limits(memory_bytes=1 << 28), "--memory"), (Limits(cpus=0.5), "--cpus")):
             with pytest.raises(HostUnfitError) as caught:
                 controller_settings(limits, tmp_path)
-            assert caught.value.message.startswith(f"{name} cannot be set")
+            assert "it cannot be set: it needs a control group" in caught.value.message
+            assert caught.value.message.startswith(f"{name} / ")
             assert "refused by --unprivileged" in caught.value.message
         assert cleanup.remove_orphaned_groups() == ()
 

@@ -90,7 +90,7 @@ def test_workloads_and_own_scripts_are_found_by_name(tmp_path: Path, monkeypatch
     own.touch()
     monkeypatch.chdir(tmp_path)
     assert resolve_script("own.lua") == resolve_script("./own.lua") == str(own)
-    with pytest.raises(UsageError, match="WORKLOAD=read: there is no such") as caught:
+    with pytest.raises(UsageError, match="WORKLOAD: read: there is no such") as caught:
         resolve_script("read")
     assert "point-select, read-only" in caught.value.hint
 

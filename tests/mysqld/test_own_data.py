@@ -494,7 +494,7 @@ def test_nothing_is_written_into_the_original(option: str, datadir: Path, tmp_pa
     (tmp_path / "link").symlink_to(datadir)
     given = {"datadir": tmp_path / "user/../link", option: datadir / "mysql/../inside"}
     words = [word for name, value in given.items() for word in (f"--{name}", str(value))]
-    with pytest.raises(UsageError, match=f"{option.upper()}=.* is inside DATADIR="):
+    with pytest.raises(UsageError, match=f"{option.upper()}: .* is inside --datadir "):
         request_from_arguments("cold-recovery", words)
 
 
@@ -747,7 +747,7 @@ def test_another_shape_of_the_redo_log_is_refused_where_it_is_recovered_as_it_is
     if not as_is:
         request_from_arguments("crash-recovery", words)
         return
-    with pytest.raises(OptionConflictError, match="does not change the redo that AS_IS= recovers") as caught:
+    with pytest.raises(OptionConflictError, match="does not change the redo that --as-is recovers") as caught:
         request_from_arguments("crash-recovery", words)
     assert "give what /snap has: innodb_log_file_size=268435456" in caught.value.hint
 
@@ -755,9 +755,9 @@ def test_another_shape_of_the_redo_log_is_refused_where_it_is_recovered_as_it_is
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["cold-recovery"], "BEFORE_KILL= is about a data directory of your own"),
-        (["cold-recovery", "--datadir", "/snap", "--as-is"], "BEFORE_KILL= does not apply to AS_IS="),
-        (["clean-start", "--datadir", "/snap"], "BEFORE_KILL= is about a crash, and clean-start has none"),
+        (["cold-recovery"], "BEFORE_KILL: it is about a data directory of your own"),
+        (["cold-recovery", "--datadir", "/snap", "--as-is"], "BEFORE_KILL: it does not apply to --as-is"),
+        (["clean-start", "--datadir", "/snap"], "BEFORE_KILL: it is about a crash, and clean-start has none"),
     ],
 )
 def test_nothing_is_done_before_a_kill_where_the_tool_kills_no_server(

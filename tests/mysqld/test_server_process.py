@@ -63,7 +63,7 @@ def test_a_server_may_open_as_many_files_as_the_user_says(tmp_path: Path) -> Non
     assert LocalLauncher(1500).launch(launch).wait(60) == Exit(code=0, signal=None)
     assert launch.log.read_text() == "1500\n"
     assert "open_files_limit = 1500\n" in (launch.rundir / "my.cnf").read_text()
-    with pytest.raises(HostUnfitError, match=r"OPEN_FILES=2147483648 is more .* the limit is [0-9,]+"):
+    with pytest.raises(HostUnfitError, match=r"OPEN_FILES: 2147483648 is more .* the limit is [0-9,]+"):
         LocalLauncher(1 << 31)
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == before
 

@@ -327,7 +327,7 @@ def test_an_own_executable_folder_tarball_and_url(
         assert build.source == f"own {own}"
         for version in ("5.7.22", "5.7"):
             assert resolve_server(version, Sources(mysqld=own, offline=True), _quiet) == build
-    with pytest.raises(UsageError, match=r"--mysqld is 5\.7\.22 \(5\.7\.22\), but VERSION=5\.7\.9"):
+    with pytest.raises(UsageError, match=r"it is 5\.7\.22 \(5\.7\.22\), but --version 5\.7\.9"):
         resolve_server("5.7.9", Sources(mysqld=str(server.mysqld)), _quiet)
     with pytest.raises(UsageError):
         resolve_server("mariadb-5.7.22", Sources(mysqld=str(server.mysqld)), _quiet)

@@ -189,7 +189,7 @@ def test_as_published_nothing_is_dropped_after_the_inserts(own: dict[str, Any]) 
     assert own["runs"][0]["cold"]["resident_bytes"] is None
 
 
-def test_templates_must_fit_together_and_a_warm_run_takes_them_from_the_newest_session(
+def test_templates_must_fit_together_and_a_warm_run_takes_server_and_tables_from_the_newest_session(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     template = tmp_path / "own.sql.j2"
@@ -203,11 +203,14 @@ def test_templates_must_fit_together_and_a_warm_run_takes_them_from_the_newest_s
     assert "writes to a table that is not in the schema" in capsys.readouterr().err
     inserts = tmp_path / "inserts.sql.j2"
     inserts.write_text("{% for n in range(5) %}insert into discovery.other_{{ n }} values (null);{% endfor %}")
-    assert run([*command, "--insert-template", str(inserts)]) == 0
+    own = ["--template", str(template), "--insert-template", str(inserts)]
+    assert run([*command, *own[2:]]) == 0
     assert stored(tmp_path)["runs"][0]["rows_found"] == 5
     capsys.readouterr()
-    assert run(["warm-recovery", "--runs", "1", *folders[-2:]]) == 0
-    assert "using the data directory" in capsys.readouterr().err
+    assert run(["warm-recovery", "--runs", "1", *own, *folders[2:]]) == 0
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"--version {FAST} and --tables {FEW} from the newest session, ")
+    assert "using the data directory" in printed
     report = stored(tmp_path)
     assert report["experiment"] == "warm-recovery"
     assert report["versions"] == [FAST]

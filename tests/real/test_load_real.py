@@ -108,7 +108,7 @@ def test_tables_larger_than_planned_are_refused_after_the_first_ones(
     monkeypatch.setattr("recovery.workload.build.free_space", lambda _: DiskSpace(10**12, planned.inodes))
     with pytest.raises(HostUnfitError, match=r"the first \d+ tables of mariadb-10.11.5 take .* are free") as caught:
         build(target, schema, progress=lambda done, total: reported.append(done))
-    assert "TABLES=" in caught.value.hint
+    assert "--tables" in caught.value.hint
     assert 0 < max(reported) < 1000, "and not after all of them"
     assert target.state.status == "new"
     assert not target.mysql.exists(), "it may be large"

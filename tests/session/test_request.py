@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import subprocess
 import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import click
 import pytest
@@ -17,7 +15,7 @@ from recovery.cli import options, parse
 from recovery.cli.commands import COMMANDS, RecoveryGroup
 from recovery.cli.measure import request_from_arguments
 from recovery.cli.measuring_command import MeasuringCommand
-from recovery.cli.options import BY_NAME, OPTIONS, SETTINGS, Kind, Option, repeat_command
+from recovery.cli.options import BY_NAME, OPTIONS, Kind, Option, repeat_command
 from recovery.cli.values import (
     count,
     parse_count,
@@ -38,25 +36,23 @@ from recovery.mysqld import startup
 from recovery.profiling import samplers
 from recovery.session.request import with_seed
 
-MAKEFILE = (Path(__file__).parents[2] / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
-
 # --- Values
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "x", "", "1.5", "999999999999", "1e", "e5", "1e99", "1e5k", "0e5"])
 def test_an_invalid_count_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="TABLES=") as caught:
-        parse_count("TABLES", text, 100_000_000)
+    with pytest.raises(UsageError, match="is not valid") as caught:
+        parse_count(text, 100_000_000)
     assert "from 1 to 100,000,000" in caught.value.hint
 
 
 @pytest.mark.parametrize("text", ["100000", "100_000", "100k", "100K", "1e5", "10E4"])
 def test_a_count_may_have_underscores_a_unit_or_an_exponent(text: str) -> None:
-    assert parse_count("TABLES", text, 1_000_000) == 100_000
+    assert parse_count(text, 1_000_000) == 100_000
 
 
 def test_a_million_may_have_a_large_or_small_letter() -> None:
-    assert parse_count("TABLES", "1m", 1_000_000) == parse_count("TABLES", "1M", 1_000_000) == 1_000_000
+    assert parse_count("1m", 1_000_000) == parse_count("1M", 1_000_000) == 1_000_000
 
 
 def test_versions_are_split_and_each_is_used_once() -> None:
@@ -81,7 +77,7 @@ def test_several_own_servers_are_named_by_the_user_or_by_their_paths(text: str, 
 
 @pytest.mark.parametrize("texts", [("a=/x", "a=/y"), ("/x/+/mysqld", "/x/-/mysqld")])
 def test_own_servers_without_distinct_names_are_refused(texts: tuple[str, ...]) -> None:
-    with pytest.raises(UsageError, match="--mysqld: "):
+    with pytest.raises(UsageError, match="--mysqld / MYSQLD: "):
         parse_own_servers(texts)
 
 
@@ -112,7 +108,7 @@ def test_dangerous_and_reserved_server_options_are_refused(pairs: tuple[str, ...
 @pytest.mark.parametrize("name", ["", "a-b", "1a", "x`y", "a;drop", "abc\n", "x" * 51, "mysql", "SYS"])
 def test_an_invalid_schema_name_is_refused(name: str) -> None:
     with pytest.raises(UsageError):
-        parse_identifier("--database", name)
+        parse_identifier(name)
 
 
 def test_points_are_sorted_and_unique() -> None:
@@ -153,7 +149,7 @@ def test_variants_are_parsed_and_written_back(text: str, variant: NamedSettings)
         (("a:sql_mode=A,B",), "'B' in the variant 'a' has no value"),
         (("a:datadir=/x",), "reserved for the tool itself"),
         (("a:layout",), "'layout' in the variant 'a' has no value"),
-        (("a:layout=heap",), "LAYOUT=heap is not valid"),
+        (("a:layout=heap",), "layout=heap is not valid"),
         (("a:schemas=0",), "schemas=0 is not valid"),
     ],
 )
@@ -163,14 +159,6 @@ def test_invalid_variants_are_refused(texts: tuple[str, ...], message: str) -> N
 
 
 # --- The option table
-
-
-@pytest.mark.parametrize(("name", "from_environment"), [("VARIABLES", True), ("GIVEN_TO_MAKE", False)])
-def test_make_passes_on_every_setting(name: str, from_environment: bool) -> None:
-    found = re.search(rf"^{name} := (.*)$", MAKEFILE, re.MULTILINE)
-    assert found is not None
-    settings = {one.name.upper() for one in SETTINGS if one.from_environment == from_environment}
-    assert set(found[1].split()) == settings
 
 
 def test_defaults_equal_those_of_the_modules_that_the_table_does_not_import() -> None:
@@ -285,5 +273,5 @@ def test_a_new_option_of_an_experiment_is_a_row_and_a_field(monkeypatch: pytest.
     assert "retries" not in dict(request_from_arguments("metadata", []).stored_settings)
     monkeypatch.setenv("RECOVERY_RETRIES", "5")
     assert MeasuringCommand("cold-recovery").make_context("cold-recovery", []).params["retries"] == "5"
-    with pytest.raises(UsageError, match="RETRIES=10 is not valid"):
+    with pytest.raises(UsageError, match="RETRIES: 10 is not valid"):
         request_from_arguments("cold-recovery", ["--retries", "10"])
