@@ -1,0 +1,105 @@
+"""`make results`: fills the blocks of README.md and of the pages of docs/ anew."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+from estimate.findings import Result, results_of
+from estimate.findings import tables as estimate_tables
+from estimate.records import SERVERS, read
+from intervals import page as intervals_page
+from intervals.__main__ import FOUND as INTERVALS
+from kept_reports import sessions_table
+from watch import page as watch_page
+from watch.__main__ import FOUND as WATCHED
+
+from pages.blocks import BlockError, Sources, filled
+from recovery.model import Session
+from recovery.storage.sessions import load_session
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "docs" / "results"
+FIXTURES = ROOT / "fixtures"
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(RESULTS.glob("*.md")))
+
+
+def made(page: Path, sources: Sources) -> str:
+    """Returns a page with all of its blocks made anew."""
+    try:
+        return filled(page.read_text("utf-8"), sources, PurePosixPath(os.path.relpath(RESULTS, page.parent)))
+    except BlockError as error:
+        raise BlockError(f"{page.relative_to(ROOT)}: {error}") from error
+
+
+@contextmanager
+def sources() -> Iterator[Sources]:
+    """The kept sessions, unpacked, and what the proofs found."""
+    with tempfile.TemporaryDirectory() as scratch:
+        sessions, kills = Path(scratch) / "sessions", Path(scratch) / "kills"
+        for name, folder in (("kept-sessions", sessions), ("predicted-kills", kills)):
+            with tarfile.open(FIXTURES / f"{name}.tar.xz") as archive:
+                archive.extractall(folder, filter="data")
+
+        @cache
+        def session(name: str) -> Session:
+            if not (sessions / name).is_dir():
+                raise BlockError(f"there is no session {name}")
+            return load_session(sessions / name)
+
+        def all_sessions() -> Mapping[str, Session]:
+            return {path.name: session(path.name) for path in sorted(sessions.iterdir())}
+
+        yield Sources(session, {**_proofs(kills), "sessions": lambda: sessions_table(all_sessions())})
+
+
+def _proofs(kills: Path) -> Mapping[str, Callable[[], str]]:
+    """The tables that are made of something else than sessions, by the names that blocks have for them."""
+    intervals, watched = json.loads(INTERVALS.read_text()), json.loads(WATCHED.read_text())
+
+    @cache
+    def predictions() -> tuple[str, ...]:
+        results: list[Result] = [one for server in SERVERS for one in results_of(server, read(kills, server))]
+        return estimate_tables(results)
+
+    of_intervals = {
+        "components": intervals_page.components_table, "components, short": intervals_page.short_table,
+        "sizes": intervals_page.sizes_table, "first runs": intervals_page.first_runs_table,
+        "ratios": intervals_page.ratios_table, "explanations": intervals_page.explanations_table,
+        "coverage": intervals_page.coverage_table, "left out": intervals_page.left_out_table,
+        "over sessions": intervals_page.over_sessions_table,
+    }  # fmt: skip
+    of_watched = {
+        "errors of watch": watch_page.errors_table, "ranges of watch": watch_page.ranges_table,
+        "looks of watch": watch_page.looks_table, "other of watch": watch_page.other_table,
+    }  # fmt: skip
+    of_kills = ("estimates", "states of estimates", "estimates under steady writes", "states under steady writes")
+    return {
+        **{name: lambda make=make: make(intervals) for name, make in of_intervals.items()},  # type: ignore[misc]
+        **{name: lambda make=make: make(watched) for name, make in of_watched.items()},  # type: ignore[misc]
+        **{name: lambda place=place: predictions()[place] for place, name in enumerate(of_kills)},  # type: ignore[misc]
+    }
+
+
+def main() -> None:
+    with sources() as found:
+        for page in PAGES:
+            before = page.read_text("utf-8")
+            after = made(page, found)
+            if after != before:
+                page.write_text(after, "utf-8")
+                sys.stdout.write(f"{page.relative_to(ROOT)} changed\n")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except BlockError as error:
+        sys.exit(f"error: {error}\nhint:  tests/pages/blocks.py says what a block can have")
