@@ -10,15 +10,15 @@ import pytest
 from pages.__main__ import PAGES, RESULTS, ROOT, made, sources
 from pages.blocks import BlockError, Sources, filled, without_blocks
 
-PAGES_OF_RESULTS = [page for page in PAGES if page.parent == RESULTS and "<!-- end -->" in page.read_text("utf-8")]
+PAGES_OF_RESULTS = [page for page in PAGES if page.parent == RESULTS]
 SESSION = "2026-11-28-two-versions"
 HERE = PurePosixPath()
 MEASURED_ON = re.compile(r"[Mm]easured (?:once )?on \d+ \w+ 20\d\d")
 """A sentence about one dated measurement that no session is kept of."""
 UNIT = r"(?:s|ms|us|min|%|kB|MB|GB|TB|times|reads|queries/s)"
 FIGURE = re.compile(rf"±|\+- \d|\d \(\d|(?<![\w.-])\d[\d,]*(?:\.\d+)? {UNIT}(?![\w/])|(?<![\w.-])\d+\.\d+(?![\w.-])")
+SCREENS = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 NO_FIGURES = (
-    re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE),  # commands and screens
     re.compile(r"`[^`]*`"),
     re.compile(r"\]\([^)]*\)"),
     re.compile(r"(?<![\d.])(?:5\.[5-7]|8\.[034]|9\.[0-7]|10\.(?:2|3|11)|11\.[48])(?![\d]|\.\d| ?(?:s|%)\b)"),
@@ -44,18 +44,28 @@ def test_a_figure_that_is_changed_by_hand_is_made_anew(kept: Sources) -> None:
     assert filled(wrong, kept, HERE) == page
 
 
-def typed_figures(text: str) -> list[str]:
-    """Returns the lines of a page that have a measured figure which nothing makes."""
-    text = without_blocks(text)
-    for pattern in NO_FIGURES:
-        text = pattern.sub("", text)
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
-    return [line for line in lines if FIGURE.search(line) and not MEASURED_ON.search(line)]
+def typed_figures(page: str, *, beside: str = "") -> list[str]:
+    """Returns the lines that have a measured figure which nothing makes, of those with the words `beside`."""
+    found = []
+    for line in SCREENS.sub("", without_blocks(page)).splitlines():
+        text = line
+        for pattern in NO_FIGURES:
+            text = pattern.sub("", text)
+        if beside in line and not line.startswith("#") and FIGURE.search(text) and not MEASURED_ON.search(text):
+            found.append(line)
+    return found
 
 
-@pytest.mark.parametrize("page", PAGES_OF_RESULTS, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES_OF_RESULTS], ids=lambda page: page.name)
 def test_no_figure_is_typed_into_a_page_of_results(page: Path) -> None:
     assert typed_figures(page.read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in PAGES_OF_RESULTS], ids=lambda page: page.name)
+def test_no_figure_stands_beside_a_link_to_results(page: Path) -> None:
+    """Other pages have figures of settings and limits."""
+    assert typed_figures(page.read_text("utf-8"), beside="](results/") == []
+    assert typed_figures(page.read_text("utf-8"), beside=" +- ") == []
 
 
 @pytest.mark.parametrize(

@@ -184,8 +184,8 @@ TABLE = (
     CountedPhase(DICTIONARY, Unit.FILES, _files_opened, Claim.AT_MOST, (0.5, 0.5, 0.5), of_phase=True),
     CountedPhase(ROLLBACK, Unit.ROWS, None, Claim.RANGE, (0.4, 0.25, 0.15)),
 )
-"""The phases in their order. docs/results/watch.md says how the errors were measured; no error is less than 0.2, since
-storage changes its speed."""
+"""The phases in their order. docs/results/how-true.md says how the errors were measured; no error is less than 0.2,
+since storage changes its speed."""
 
 # --- What comes out
 

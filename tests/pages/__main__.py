@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import tarfile
 import tempfile
@@ -12,22 +13,26 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path, PurePosixPath
 
+from bench import page as bench_page
 from estimate.findings import Result, results_of
 from estimate.findings import tables as estimate_tables
 from estimate.records import SERVERS, read
 from intervals import page as intervals_page
 from intervals.__main__ import FOUND as INTERVALS
+from intervals.__main__ import cells_from
 from kept_reports import sessions_table
 from watch import page as watch_page
 from watch.__main__ import FOUND as WATCHED
 
 from pages.blocks import BlockError, Sources, filled
+from pages.servers import servers_table
 from recovery.model import Session
 from recovery.storage.sessions import load_session
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
 FIXTURES = ROOT / "fixtures"
+PERFORMANCE = ROOT / "docs" / "performance.json"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(RESULTS.glob("*.md")))
 
 
@@ -57,7 +62,12 @@ def sources() -> Iterator[Sources]:
         def all_sessions() -> Mapping[str, Session]:
             return {path.name: session(path.name) for path in sorted(sessions.iterdir())}
 
-        yield Sources(session, {**_proofs(kills), "sessions": lambda: sessions_table(all_sessions())})
+        cells = cells_from(json.loads(INTERVALS.read_text()))
+        of_sessions: Mapping[str, Callable[[], str]] = {
+            "sessions": lambda: sessions_table(all_sessions()),
+            "servers": lambda: servers_table(session, cells),
+        }
+        yield Sources(session, {**_proofs(kills), **of_sessions})
 
 
 def _proofs(kills: Path) -> Mapping[str, Callable[[], str]]:
@@ -82,10 +92,19 @@ def _proofs(kills: Path) -> Mapping[str, Callable[[], str]]:
     }  # fmt: skip
     of_kills = ("estimates", "states of estimates", "estimates under steady writes", "states under steady writes")
     return {
+        "cost of the tool": _cost_of_the_tool,
         **{name: lambda make=make: make(intervals) for name, make in of_intervals.items()},  # type: ignore[misc]
         **{name: lambda make=make: make(watched) for name, make in of_watched.items()},  # type: ignore[misc]
         **{name: lambda place=place: predictions()[place] for place, name in enumerate(of_kills)},  # type: ignore[misc]
     }
+
+
+def _cost_of_the_tool() -> str:
+    """What `make bench` found of its pairs of starts, without its figures of single processes."""
+    found = json.loads(PERFORMANCE.read_text())
+    sections = [bench_page.section(part, found[part]) for part in ("watching", "engines", "tracing")]
+    lines = [line for text in sections for line in text.splitlines() if line.startswith(("## ", "* cold", "* warm"))]
+    return bench_page.head(found) + "\n" + "\n".join(re.sub("## (.*)", r"\n**\1**\n", line) for line in lines)
 
 
 def main() -> None:
