@@ -127,6 +127,13 @@ def test_every_section_that_a_page_links_is_printed(capsys: pytest.CaptureFixtur
     assert printed.endswith("kept\n")
 
 
+def test_a_page_is_printed_without_what_its_tables_are_made_of(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["docs", "results/starts#tables-or-files"]) == 0
+    printed = capsys.readouterr().out
+    assert "<!--" not in printed
+    assert "| variant | seconds | range |" in printed
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
