@@ -130,6 +130,8 @@ def test_an_answer_is_what_the_report_says_first(kept: Sources) -> None:
         (f"<!-- table\nsession: {SESSION}\ntitle: Start-up\n-->\n<!-- end -->", "no table begins with 'Start-up'"),
         (f"<!-- table\nsession: {SESSION}\ntitle: Startup\ncolumns: men\n-->\n<!-- end -->", "has no 'men'"),
         (f"<!-- table\nsession: {SESSION}\ntitel: Startup\n-->\n<!-- end -->", "unknown: titel"),
+        (f"<!-- table\nsession: {SESSION}\ntitle: Startup\nrows: none\n-->\n<!-- end -->", "no row of 'Startup"),
+        ("<!-- table\ntitle: Startup\n-->\n<!-- end -->", "a block without session"),
         ("<!-- proof\nname: nothing\n-->\n<!-- end -->", "there is no proof 'nothing'"),
         ("<!-- table\nsession: a\n-->\n", "no end"),
     ],

@@ -27,10 +27,10 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from recovery.model import Session, Table
-from recovery.report.fmt import ABSENT
+from recovery.report import fmt
 from recovery.report.markdown import table_lines
 from recovery.report.tables import all_tables
-from recovery.report.text import render
+from recovery.report.text import WIDTH, render
 
 _BLOCK = re.compile(r"^<!-- (table|answer|proof)\n(.*?)^-->\n.*?^<!-- end -->$", re.DOTALL | re.MULTILINE)
 _ANY_BLOCK = re.compile(r"^<!-- (?:table|answer|proof)$", re.MULTILINE)
@@ -77,16 +77,16 @@ def _fields(text: str) -> dict[str, str]:
 
 
 def _made(kind: str, fields: Mapping[str, str], sources: Sources, results: PurePosixPath) -> str:
+    needed = {"table": ("session", "title"), "answer": ("session",), "proof": ("name",)}[kind]
+    if missing := [name for name in needed if name not in fields]:
+        raise BlockError(f"a block without {missing[0]}")
     if kind == "proof":
         if fields["name"] not in sources.proofs:
             raise BlockError(f"there is no proof {fields['name']!r}")
         return sources.proofs[fields["name"]]()
-    names = fields["session"].split()
-    sessions = {name: sources.session(name) for name in names}
-    links = ", ".join(f"[{name}]({results / name / 'report.txt'})" for name in names)
+    sessions = {name: sources.session(name) for name in fields["session"].split()}
     if kind == "answer":
-        (session,) = sessions.values()
-        return f"```text\n{_answer(session)}\n```\n\n{links}"
+        return "\n\n".join(f"```text\n{_answer(one)}\n```\n\n{_link(name, results)}" for name, one in sessions.items())
     tables = {name: _table(session, fields) for name, session in sessions.items()}
     if "columns" in fields:
         columns = [one.strip() for one in fields["columns"].split(";")]
@@ -95,32 +95,37 @@ def _made(kind: str, fields: Mapping[str, str], sources: Sources, results: PureP
     table = _joined_sessions(tables)
     if "across" in fields:
         table = _across(table, fields["across"])
-    rows, below = list(table_lines(replace(table, notes=())))[2:], list[str]()
-    if len(names) == 1:
-        below.append(links)
-    else:
-        rows = list(_with_links(rows, results))
-    for name, one in tables.items():
-        notes = [note for note in one.notes if re.search(fields.get("notes", "$^"), note)]
-        below += notes if len(names) == 1 else [f"{name}: {note}" for note in notes]
-    return "\n".join((*rows, *(part for text in below for part in ("", text))))
+    rows, below = list(table_lines(replace(table, notes=())))[2:], _notes(tables, fields.get("notes", "$^"))
+    if len(tables) > 1:
+        return "\n\n".join(("\n".join(_with_links(rows, results)), *below))
+    return "\n\n".join(("\n".join(rows), _link(next(iter(tables)), results), *below))
+
+
+def _link(name: str, results: PurePosixPath) -> str:
+    return f"[{name}]({results / name / 'report.txt'})"
+
+
+def _notes(tables: Mapping[str, Table], wanted: str) -> list[str]:
+    """Returns the notes of the tables that the expression matches, with the session where there are several."""
+    found = [(name, note) for name, table in tables.items() for note in table.notes if re.search(wanted, note)]
+    return [note if len(tables) == 1 else f"{name}: {note}" for name, note in found]
 
 
 def _with_links(rows: Sequence[str], results: PurePosixPath) -> Iterator[str]:
     """Yields the rows with a link in the first one of each session, in place of its name in all."""
+    yield from rows[:2]
     before = ""
-    for row in rows:
+    for row in rows[2:]:
         name, cells = row.removeprefix("| ").partition(" | ")[::2]
-        is_name = name != "session" and not row.startswith("|-")
-        shown = "" if name == before else f"[{name}]({results / name / 'report.txt'})"
-        yield f"| {shown} | {cells}" if is_name else row
+        yield f"| {'' if name == before else _link(name, results)} | {cells}"
         before = name
 
 
 def _answer(session: Session) -> str:
-    """Returns what the report of a session says first, without its question and its state."""
+    """Returns what the report of a session says first, without its title, its question and its state."""
     lines = render(session).partition("\n\n")[0].splitlines()
-    return "\n".join(lines[lines.index("=" * max(map(len, lines[:1]))) + 2 : -1])
+    title = next(place for place, line in enumerate(lines) if set(line) == {"="})
+    return "\n".join(lines[title + 1 + len(fmt.wrap_text(session.question, WIDTH)) : -1])
 
 
 def _table(session: Session, fields: Mapping[str, str]) -> Table:
@@ -128,7 +133,10 @@ def _table(session: Session, fields: Mapping[str, str]) -> Table:
     first, *others = [_by_title(tables, title.strip()) for title in fields["title"].split("&")]
     for other in others:
         first = _joined(first, other)
-    return replace(first, rows=tuple(row for row in first.rows if re.search(fields.get("rows", ""), " | ".join(row))))
+    rows = tuple(row for row in first.rows if re.search(fields.get("rows", ""), " | ".join(row)))
+    if not rows:
+        raise BlockError(f"no row of {first.title!r} is like {fields.get('rows', '')!r}")
+    return replace(first, rows=rows)
 
 
 def _by_title(tables: Iterable[Table], title: str) -> Table:
@@ -176,7 +184,7 @@ def _with_columns(table: Table, columns: Sequence[str], known: Container[str]) -
 
 def _cell(table: Table, row: Sequence[str], text: str) -> str:
     found = dict(zip(reversed(table.headers), reversed(row), strict=True))  # the first of two with one header
-    made = _NAMES.sub(lambda match: found.get(match[1], ABSENT), text)
+    made = _NAMES.sub(lambda match: found.get(match[1], fmt.ABSENT), text)
     return _RANGE.sub(r"(\1)", made).replace(" ± -", "")
 
 
