@@ -132,7 +132,7 @@ def test_an_answer_is_what_the_report_says_first(kept: Sources) -> None:
         (f"<!-- table\nsession: {SESSION}\ntitel: Startup\n-->\n<!-- end -->", "unknown: titel"),
         (f"<!-- table\nsession: {SESSION}\ntitle: Startup\nrows: none\n-->\n<!-- end -->", "no row of 'Startup"),
         ("<!-- table\ntitle: Startup\n-->\n<!-- end -->", "a block without session"),
-        ("<!-- proof\nname: nothing\n-->\n<!-- end -->", "there is no proof 'nothing'"),
+        ("<!-- computed\nname: nothing\n-->\n<!-- end -->", "nothing is computed as"),
         ("<!-- table\nsession: a\n-->\n", "no end"),
     ],
 )

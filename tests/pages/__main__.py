@@ -10,7 +10,7 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path, PurePosixPath
 
 from bench import page as bench_page
@@ -67,10 +67,10 @@ def sources() -> Iterator[Sources]:
             "sessions": lambda: sessions_table(all_sessions()),
             "servers": lambda: servers_table(session, cells),
         }
-        yield Sources(session, {**_proofs(kills), **of_sessions})
+        yield Sources(session, {**_of_proofs(kills), **of_sessions})
 
 
-def _proofs(kills: Path) -> Mapping[str, Callable[[], str]]:
+def _of_proofs(kills: Path) -> Mapping[str, Callable[[], str]]:
     """The tables that are made of something else than sessions, by the names that blocks have for them."""
     intervals, watched = json.loads(INTERVALS.read_text()), json.loads(WATCHED.read_text())
 
@@ -78,6 +78,9 @@ def _proofs(kills: Path) -> Mapping[str, Callable[[], str]]:
     def predictions() -> tuple[str, ...]:
         results: list[Result] = [one for server in SERVERS for one in results_of(server, read(kills, server))]
         return estimate_tables(results)
+
+    def prediction(place: int) -> str:
+        return predictions()[place]
 
     of_intervals = {
         "components": intervals_page.components_table, "components, short": intervals_page.short_table,
@@ -93,9 +96,9 @@ def _proofs(kills: Path) -> Mapping[str, Callable[[], str]]:
     of_kills = ("estimates", "states of estimates", "estimates under steady writes", "states under steady writes")
     return {
         "cost of the tool": _cost_of_the_tool,
-        **{name: lambda make=make: make(intervals) for name, make in of_intervals.items()},  # type: ignore[misc]
-        **{name: lambda make=make: make(watched) for name, make in of_watched.items()},  # type: ignore[misc]
-        **{name: lambda place=place: predictions()[place] for place, name in enumerate(of_kills)},  # type: ignore[misc]
+        **{name: partial(make, intervals) for name, make in of_intervals.items()},
+        **{name: partial(make, watched) for name, make in of_watched.items()},
+        **{name: partial(prediction, place) for place, name in enumerate(of_kills)},
     }
 
 

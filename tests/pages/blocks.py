@@ -16,7 +16,7 @@ column with their names. `title` may join tables, with `&`: the rows are those o
 semicolons, are headers of the table, or a new header with headers in braces; without them all are shown. `rows` is a
 regular expression: rows that it does not match are left out. `across` names a column whose values become columns.
 `notes` shows the notes of the table that this expression matches. An `answer` has the first paragraph of a report, and
-a `proof` the table of this `name`, which is made of something else than sessions.
+`computed` is the table of this `name`, made of several sessions or of something else.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from recovery.report.markdown import table_lines
 from recovery.report.tables import all_tables
 from recovery.report.text import WIDTH, render
 
-_BLOCK = re.compile(r"^<!-- (table|answer|proof)\n(.*?)^-->\n.*?^<!-- end -->$", re.DOTALL | re.MULTILINE)
-_ANY_BLOCK = re.compile(r"^<!-- (?:table|answer|proof)$", re.MULTILINE)
+_BLOCK = re.compile(r"^<!-- (table|answer|computed)\n(.*?)^-->\n.*?^<!-- end -->$", re.DOTALL | re.MULTILINE)
+_ANY_BLOCK = re.compile(r"^<!-- (?:table|answer|computed)$", re.MULTILINE)
 _NAMES = re.compile(r"\{([^}]+)\}")
 _RANGE = re.compile(r"± ([\d.,]+-[\d.,]+)")
 """A mean whose interval would pass zero has the range of its runs in its place."""
@@ -49,7 +49,7 @@ class Sources:
     """What blocks are made of."""
 
     session: Callable[[str], Session]
-    proofs: Mapping[str, Callable[[], str]]
+    computed: Mapping[str, Callable[[], str]]
 
 
 def filled(page: str, sources: Sources, results: PurePosixPath) -> str:
@@ -77,13 +77,13 @@ def _fields(text: str) -> dict[str, str]:
 
 
 def _made(kind: str, fields: Mapping[str, str], sources: Sources, results: PurePosixPath) -> str:
-    needed = {"table": ("session", "title"), "answer": ("session",), "proof": ("name",)}[kind]
+    needed = {"table": ("session", "title"), "answer": ("session",), "computed": ("name",)}[kind]
     if missing := [name for name in needed if name not in fields]:
         raise BlockError(f"a block without {missing[0]}")
-    if kind == "proof":
-        if fields["name"] not in sources.proofs:
-            raise BlockError(f"there is no proof {fields['name']!r}")
-        return sources.proofs[fields["name"]]()
+    if kind == "computed":
+        if fields["name"] not in sources.computed:
+            raise BlockError(f"nothing is computed as {fields['name']!r}")
+        return sources.computed[fields["name"]]()
     sessions = {name: sources.session(name) for name in fields["session"].split()}
     if kind == "answer":
         return "\n\n".join(f"```text\n{_answer(one)}\n```\n\n{_link(name, results)}" for name, one in sessions.items())
@@ -168,7 +168,7 @@ def _joined(table: Table, other: Table) -> Table:
 
 def _with_columns(table: Table, columns: Sequence[str], known: Container[str]) -> Table:
     """Returns the table with these columns. `known` are the headers of all sessions: one may be without some."""
-    headers, numeric, cells = list[str](), list[bool](), list[Callable[[Sequence[str]], str]]()
+    headers, numeric, texts = list[str](), list[bool](), list[str]()
     for column in columns:
         header, is_new, text = (part.strip() for part in column.partition(" = "))
         text = text if is_new else "{" + header + "}"
@@ -177,8 +177,8 @@ def _with_columns(table: Table, columns: Sequence[str], known: Container[str]) -
             raise BlockError(f"{table.title!r} has no {missing[0]!r}, but {', '.join(table.headers)}")
         headers.append(header)
         numeric.append(all(table.numeric[table.headers.index(name)] for name in names if name in table.headers))
-        cells.append(lambda row, text=text: _cell(table, row, text))  # type: ignore[misc]
-    rows = tuple(tuple(cell(row) for cell in cells) for row in table.rows)
+        texts.append(text)
+    rows = tuple(tuple(_cell(table, row, text) for text in texts) for row in table.rows)
     return Table(table.title, tuple(headers), rows, tuple(numeric), table.notes)
 
 
