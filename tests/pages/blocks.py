@@ -15,7 +15,7 @@ A `table` is one of a report: its title begins with these words. Of several sess
 column with their names. `title` may join tables, with `&`: the rows are those of the first. `columns`, separated by
 semicolons, are headers of the table, or a new header with headers in braces; without them all are shown. `rows` is a
 regular expression: rows that it does not match are left out. `across` names a column whose values become columns.
-`notes` shows the notes of the table that this expression matches. An `answer` has the first paragraph of a report, and
+`notes` shows the notes of the table that this expression matches. An `answer` is that of a report, and
 `computed` is the table of this `name`, made of several sessions or of something else.
 """
 
@@ -122,10 +122,11 @@ def _with_links(rows: Sequence[str], results: PurePosixPath) -> Iterator[str]:
 
 
 def _answer(session: Session) -> str:
-    """Returns what the report of a session says first, without its title, its question and its state."""
-    lines = render(session).partition("\n\n")[0].splitlines()
-    title = next(place for place, line in enumerate(lines) if set(line) == {"="})
-    return "\n".join(lines[title + 1 + len(fmt.wrap_text(session.question, WIDTH)) : -1])
+    """Returns what the report of a session says between its question and its state."""
+    lines = render(session).splitlines()
+    question = next(place for place, line in enumerate(lines) if set(line) == {"="}) + 1
+    state = next(place for place, line in enumerate(lines) if line.startswith(f"{session.status}, "))
+    return "\n".join(lines[question + len(fmt.wrap_text(session.question, WIDTH)) : state]).strip()
 
 
 def _table(session: Session, fields: Mapping[str, str]) -> Table:
