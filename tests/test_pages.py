@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
+from statistics import fmean
 
 import pytest
 from pages.__main__ import PAGES, RESULTS, ROOT, made, sources
 from pages.blocks import BlockError, Sources, filled, without_blocks
+from pages.servers import ONE_SESSION
 
 PAGES_OF_RESULTS = [page for page in PAGES if page.parent == RESULTS]
 SESSION = "2026-11-28-two-versions"
@@ -121,6 +123,18 @@ def test_an_answer_is_what_the_report_says_first(kept: Sources) -> None:
     first, *lines = shown(kept, f"<!-- answer\nsession: {SESSION}\n").splitlines()
     assert first == "```text"
     assert "\n".join(lines[: lines.index("```")]) in report
+
+
+def test_the_first_table_of_the_readme_has_the_means_of_the_runs(kept: Sources) -> None:
+    session, (_, _, *rows) = kept.session(ONE_SESSION), kept.computed["servers"]().splitlines()
+    shown = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    assert len(shown) == len(session.versions)
+    for server, *seconds in shown:
+        version = server.removeprefix("MySQL ").lower().replace(" ", "-")
+        for cache, text in zip(("cold", "warm"), seconds, strict=False):
+            runs = [run for run in session.runs if (run.version, run.variant) == (version, cache)]
+            mean = fmean(run.metrics["startup_s"] for run in runs)
+            assert float(text.partition(" ")[0]) == pytest.approx(mean, abs=0.05), (server, cache)
 
 
 @pytest.mark.parametrize(
