@@ -26,7 +26,7 @@ override ON_DEMAND := docs fleet disturbed browser bench torture large
 override MAIN := recovery cold-recovery warm-recovery clean-start doctor status analyze report compare bundle
 override TARGETS := $(MAIN) overview help crash-recovery scale metadata interference table-cache write-scaling crash-matrix \
     pending-work damage experiments resume repeat watch estimate calibrate site versions datadirs images image test test-fast $(ON_DEMAND:%=test-%) torture lint \
-    audit bench watch-proof estimate-proof strangers intervals fuzz fuzz-corpora lock clean
+    audit bench watch-proof estimate-proof strangers intervals results fuzz fuzz-corpora lock clean
 override INTERNAL := env env-test env-fuzz
 .PHONY: $(TARGETS) $(INTERNAL)
 
@@ -214,6 +214,9 @@ strangers: env ## cases by a seed: ARGS="run --cases 200 --folder DIR"
 
 intervals: env-test ## do intervals hold in kept and simulated sessions?
 	@PYTHONPATH=proofs:tests/helpers $(VENV)/bin/python -m intervals $(ARGS)
+
+results: env-test ## fill the tables of README and docs/ from kept sessions
+	@PYTHONPATH=tests:tests/helpers $(VENV)/bin/python -m pages
 
 fuzz: env-fuzz ## coverage-guided fuzzing: EXECUTIONS=10000000 SEED=2
 	@PYTHONPATH=proofs:tests/helpers $(VENV)-fuzz/bin/python -m fuzzing $${RECOVERY_EXECUTIONS:+--executions "$$RECOVERY_EXECUTIONS"} \

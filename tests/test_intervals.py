@@ -11,19 +11,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from figures import figures_in
-from intervals.__main__ import FOUND, PICTURE, RELIABILITY, ROOT, SESSIONS, as_json, cells_from, found_in
+from intervals.__main__ import FOUND, PICTURE, ROOT, as_json, cells_from, found_in
 from intervals.cells import SessionCell, session_cells, with_first_sessions
 from intervals.components import between_sessions, drift, explained, within_sessions
 from intervals.coverage import QUESTIONS, SEVERAL, Coverage, Spread, coverage
 from intervals.left_out import left_out
 from intervals.over_sessions import ratios_over_sessions
-from intervals.page import short_table, tables, with_tables
 from intervals.picture import picture
 from scipy import stats
 
 from recovery.analysis.history import Setting
-from recovery.analysis.statistics import MIN_SESSIONS_OF_A_MEAN
 from recovery.model import ExtraRun, Verdict
 from recovery.storage.sessions import load_session
 
@@ -262,13 +259,6 @@ def test_the_claims_of_the_file_are_covered_in_92_of_100(stored: dict[str, Any])
     assert [one for one in claimed if one["covered"] < 0.92 * one["of"]] == []
 
 
-def test_the_pages_have_the_tables_of_the_file(stored: dict[str, Any]) -> None:
-    """`make intervals` writes them; the sentences beside them are for the author to read again."""
-    for page, of_page in ((RELIABILITY, (short_table(stored),)), (SESSIONS, tables(stored))):
-        text = page.read_text("utf-8")
-        assert with_tables(text, of_page) == text
-
-
 def test_the_picture_of_the_first_page_is_that_of_the_file(stored: dict[str, Any]) -> None:
     drawn = picture(cells_from(stored))
     assert drawn == PICTURE.read_text("utf-8")
@@ -276,32 +266,6 @@ def test_the_picture_of_the_first_page_is_that_of_the_file(stored: dict[str, Any
     names = re.findall(r'class="row-name">([^<]+)<', drawn)
     shown = re.findall(r"^\| (M\w+ [\d.]+) \|", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
     assert names == shown
-
-
-def test_the_first_page_has_the_seconds_over_sessions_of_the_file(stored: dict[str, Any]) -> None:
-    """A mean with its interval, or the means of sessions that are too few for one."""
-    kind = ", cold, 200,000 tables"
-    over = {one["what"].removesuffix(kind): one for one in stored["over_sessions"] if one["what"].endswith(kind)}
-    page = (ROOT / "README.md").read_text("utf-8")
-    rows = re.findall(r"^\| (M\w+ [\d.]+) \|[^|]+\|[^|]+\|([^|]+)\|", page, re.MULTILINE)
-    assert rows
-    for name, shown in rows:
-        server = name.removeprefix("MySQL ").lower().replace(" ", "-")
-        cells = [cell["values"] for cell in stored["cells"] if cell["setting"] == [server, "cold", 200_000, ""]]
-        means = sorted(statistics.fmean(values) for values in cells)
-        has_mean = len(means) >= MIN_SESSIONS_OF_A_MEAN
-        values = [over[server][key] for key in ("value", "low", "high")] if has_mean else means
-        numbers = [number for figure in figures_in(shown) for number in figure.numbers]
-        assert len(numbers) == len(values), name
-        assert all(abs(one.value - value) <= one.step / 2 * 1.001 for one, value in zip(numbers, values, strict=True))
-
-
-def test_a_table_of_a_page_is_replaced_by_its_headers() -> None:
-    page = "# Page\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n| 3 | 4 |\n\n* text\n"
-    table = "| a | b |\n| --- | --- |\n| 5 | 6 |\n"
-    assert with_tables(page, (table,)) == f"# Page\n\n{table}\n* text\n"
-    with pytest.raises(ValueError, match="no table has the headers"):
-        with_tables("# Page\n", (table,))
 
 
 def test_every_claim_is_a_question() -> None:

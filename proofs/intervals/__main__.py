@@ -1,5 +1,4 @@
-"""`make intervals`: writes docs/intervals.json, its tables into docs/reliability.md and results/sessions.md, and
-docs/startup.svg."""
+"""`make intervals`: writes docs/intervals.json and docs/startup.svg; `make results` writes its tables into pages."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from intervals.cells import SessionCell, session_cells, with_first_sessions
 from intervals.coverage import coverage
 from intervals.left_out import left_out
 from intervals.over_sessions import first_runs, means_over_sessions, ratios_over_sessions
-from intervals.page import short_table, tables, with_tables
+from intervals.page import tables
 from intervals.parts import ONE_HOST, SEVERAL_HOSTS, by_size, cold, components, explanations, ratios, spreads
 from intervals.picture import picture
 from recovery.analysis.history import Setting
@@ -27,8 +26,6 @@ from recovery.storage.sessions import load_session
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "fixtures" / "kept-sessions.tar.xz"
 FOUND = ROOT / "docs" / "intervals.json"
-RELIABILITY, SESSIONS = ROOT / "docs" / "reliability.md", ROOT / "docs" / "results" / "sessions.md"
-"""The pages with its tables. Their sentences are written by hand."""
 PICTURE = ROOT / "docs" / "startup.svg"
 
 
@@ -53,8 +50,6 @@ def main(also: tuple[Path, ...], repeats: int, seed: int, out: Path) -> None:
     found = rounded(found_in(cells, repeats=repeats, seed=seed))
     write_atomically(out, as_json(found).encode())
     if out == FOUND:
-        for page, of_page in ((RELIABILITY, (short_table(found),)), (SESSIONS, tables(found))):
-            page.write_text(with_tables(page.read_text("utf-8"), of_page), "utf-8")
         PICTURE.write_text(picture(cells), "utf-8")
     click.echo("\n".join(tables(found)))
 

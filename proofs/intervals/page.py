@@ -1,9 +1,8 @@
-"""Renders intervals.json as Markdown, for docs/reliability.md and the pages of results."""
+"""Renders intervals.json as Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import takewhile
 from typing import Any
 
 from recovery.analysis.statistics import MIN_SESSIONS_OF_A_MEAN
@@ -11,20 +10,8 @@ from recovery.analysis.statistics import MIN_SESSIONS_OF_A_MEAN
 Found = dict[str, Any]
 
 
-def with_tables(page: str, tables: Sequence[str]) -> str:
-    """Returns a page in which each of these tables replaces the one with the same headers."""
-    for table in tables:
-        headers = table.partition("\n")[0]
-        before, found, after = page.partition(f"{headers}\n")
-        if not found:
-            raise ValueError(f"no table has the headers {headers}")
-        rows = "".join(takewhile(lambda line: line.startswith("|"), after.splitlines(keepends=True)))
-        page = before + table + after.removeprefix(rows)
-    return page
-
-
 def tables(found: Found) -> tuple[str, ...]:
-    """Returns the tables of docs/results/sessions.md."""
+    """Returns all tables."""
     return (
         components_table(found),
         sizes_table(found),

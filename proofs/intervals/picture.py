@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from intervals.cells import SessionCell, by_setting
 from recovery.analysis.statistics import MIN_SESSIONS_OF_A_MEAN, over_sessions
@@ -56,7 +56,7 @@ def _rows(cells: Sequence[SessionCell]) -> Iterator[Row]:
         found = over_sessions(means)
         if (setting.cache, setting.tables, setting.others) != (Cache.COLD, TABLES, "") or found is None:
             continue
-        product, number = _named(setting.server)
+        product, number = named(setting.server)
         interval = found.interval if len(means) >= MIN_SESSIONS_OF_A_MEAN else None
         if interval is None:
             *first, last = map(_seconds, sorted(means))
@@ -68,14 +68,19 @@ def _rows(cells: Sequence[SessionCell]) -> Iterator[Row]:
         yield Row(f"{product} {number}", {product: found.mean}, text, interval=interval, runs=dots)
 
 
-def _named(server: str) -> tuple[str, str]:
+def named(server: str) -> tuple[str, str]:
     """Returns the product and the number of a server: MariaDB and 10.11.5."""
     product, _, number = server.rpartition("-")
     return ("MariaDB" if product else "MySQL"), number
 
 
+def in_order(servers: Iterable[str]) -> list[str]:
+    """Returns the servers as the picture has them: those of MySQL first."""
+    return sorted(servers, key=_order)
+
+
 def _order(server: str) -> tuple[bool, tuple[int, ...]]:
-    product, number = _named(server)
+    product, number = named(server)
     return product != "MySQL", tuple(map(int, number.split(".")))
 
 

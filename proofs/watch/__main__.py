@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 from intervals.__main__ import as_json, rounded
-from intervals.page import with_tables
 
 from recovery.builds.catalog import DEFAULT_VERSION
 from recovery.cli.main import cli, main
@@ -26,9 +25,6 @@ from watch.states import Sizes
 
 ROOT = Path(__file__).parents[2]
 FOUND = ROOT / "docs" / "results" / "watch.json"
-PAGE = ROOT / "docs" / "results" / "watch.md"
-"""The page with its tables. Its sentences are written by hand."""
-_TITLE = "# How true the time left is\n"
 _CUTS = 200
 
 
@@ -95,7 +91,7 @@ def record(
 @click.argument("folders", type=click.Path(exists=True, file_okay=False, path_type=Path), nargs=-1, required=True)
 @click.option("--out", default=FOUND, show_default=True, type=click.Path(dir_okay=False, path_type=Path))
 def replay(folders: tuple[Path, ...], out: Path) -> None:
-    """Replay recorded starts, and write docs/results/watch.json and its tables."""
+    """Replay recorded starts, and write docs/results/watch.json."""
     recordings = [read_recording(path) for folder in folders for path in sorted(folder.glob(f"*{SUFFIX}"))]
     _keep(out, found_in(recordings))
 
@@ -140,16 +136,13 @@ def _found_halted(recordings: list[Recording]) -> Found:
 
 
 def _keep(out: Path, found: dict[str, Any]) -> None:
-    """Writes the file, in which parts that were not measured now stay, and its tables into the page."""
+    """Writes the file, in which parts that were not measured now stay, and prints its tables, which `make results`
+    writes into the page."""
     kept = json.loads(out.read_text()) if out.exists() else {}
     merged = rounded(kept | found)
     write_atomically(out, as_json(merged).encode())
-    if "phases" not in merged:
-        return
-    if out == FOUND:
-        page = PAGE.read_text("utf-8") if PAGE.exists() else "\n".join((_TITLE, *tables(merged)))
-        PAGE.write_text(with_tables(page, tables(merged)), "utf-8")
-    click.echo("\n".join(tables(merged)))
+    if "phases" in merged:
+        click.echo("\n".join(tables(merged)))
 
 
 if __name__ == "__main__":

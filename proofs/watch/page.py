@@ -1,4 +1,4 @@
-"""Renders watch.json as Markdown, for docs/results/watch.md."""
+"""Renders watch.json as Markdown, for docs/results/how-true.md."""
 
 from __future__ import annotations
 

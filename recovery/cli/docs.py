@@ -15,6 +15,8 @@ from recovery.errors import UsageError, did_you_mean
 from recovery.linux.files import doc_pages
 
 _HEADING = re.compile(r"(#+) (.+)")
+_COMMENT = re.compile(r"^<!--.*?-->\n+", re.DOTALL | re.MULTILINE)
+"""It says what a table is made of, for `make results`."""
 
 
 @click.command("docs")
@@ -42,7 +44,7 @@ def _text(given: str, found: Mapping[str, Path]) -> str:
         raise UsageError(
             f"there is no page {page}", did_you_mean(name, list(found), otherwise="`recovery docs` lists them")
         )
-    text = found[name].read_text(encoding="utf-8")
+    text = _COMMENT.sub("", found[name].read_text(encoding="utf-8"))
     if not anchor:
         return text
     sections = dict(_sections(text))

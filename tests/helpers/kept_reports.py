@@ -1,4 +1,4 @@
-"""The texts and CSV exports of the kept sessions, as they were accepted, and the table of these sessions.
+"""The texts and CSV exports of the kept sessions, as they were accepted, and a table of these sessions.
 
 `PYTHONPATH=.:proofs .venv/bin/python tests/helpers/kept_reports.py` accepts what the tool makes of them now, which
 `git diff` shows."""
@@ -14,8 +14,6 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
-from intervals.page import with_tables
-
 from recovery.model import TABLES_AXIS, Session
 from recovery.report import fmt, text
 from recovery.report.csv_report import render_csv
@@ -25,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 SESSIONS = ROOT / "fixtures" / "sessions"
 CSV_DIGESTS = ROOT / "fixtures" / "kept-sessions.csv.sha256"
 """A digest of each session's CSV export, as `digest_of` computes it."""
-SESSIONS_PAGE = ROOT / "docs" / "results" / "kept-sessions.md"
+NOT_IN_REPORTS = ROOT / "docs" / "results" / "kept-sessions.toml"
 
 PUBLISHED_WITH_STACKS = "2026-11-21-stacks"
 """Its published text was made with the files of its stacks, which the archive does not have."""
@@ -51,8 +49,8 @@ def digest_of(text: str) -> str:
 
 
 def sessions_table(sessions: Mapping[str, Session]) -> str:
-    """The table of SESSIONS_PAGE: a row for each session."""
-    stored = tomllib.loads(SESSIONS_PAGE.with_suffix(".toml").read_text())
+    """The table of docs/results/sessions.md: a row for each session."""
+    stored = tomllib.loads(NOT_IN_REPORTS.read_text())
     commits, beside = ({name: words for words, names in stored[kind].items() for name in names} for kind in stored)
     rows: list[tuple[str, ...]] = [
         ("session", "experiment", "servers", "tables", "runs", "engine", "kernel build", "commit", "what else ran"),
@@ -87,16 +85,12 @@ def _accept() -> None:
     with tempfile.TemporaryDirectory() as scratch, tarfile.open(ROOT / "fixtures" / "kept-sessions.tar.xz") as archive:
         archive.extractall(scratch, filter="data")
         lines = []
-        kept = {}
         for folder in sorted((*Path(scratch).iterdir(), *SESSIONS.iterdir()), key=lambda path: path.name):
             session = load_session(folder)
-            if folder.parent != SESSIONS:
-                kept[folder.name] = session
             if folder.name != PUBLISHED_WITH_STACKS:
                 text_of(folder.name).write_text(text.render(session))
             lines.append(f"{digest_of(render_csv(session))}  {folder.name}\n")
         CSV_DIGESTS.write_text("".join(lines))
-        SESSIONS_PAGE.write_text(with_tables(SESSIONS_PAGE.read_text("utf-8"), (sessions_table(kept),)), "utf-8")
 
 
 if __name__ == "__main__":

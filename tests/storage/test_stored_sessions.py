@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from at_work import SMALL
 from html_page import check_page
-from kept_reports import PUBLISHED_WITH_STACKS, SESSIONS_PAGE, csv_digests, digest_of, sessions_table, text_of
+from kept_reports import PUBLISHED_WITH_STACKS, csv_digests, digest_of, text_of
 from schema_check import SCHEMA, violations
 from sessions import FIXTURES, KEPT_SESSIONS, KINDS_OF_SESSIONS, OTHER_SESSIONS
 
@@ -253,8 +253,3 @@ def test_the_page_names_the_format_and_only_existing_keys() -> None:
     named = {word.strip("` ") for keys in listed for word in keys.split(",")}
     assert len(named) > 20
     assert named <= known
-
-
-def test_the_page_of_kept_sessions_has_their_table(kept_sessions: Path) -> None:
-    sessions = {name: load_session(kept_sessions / name) for name in sorted(KEPT_SESSIONS)}
-    assert sessions_table(sessions) in SESSIONS_PAGE.read_text("utf-8")
