@@ -219,7 +219,7 @@ def test_means_over_three_sessions_have_an_interval_and_others_are_called_of_one
     # Geometric means of 72.0, 39.8, 48.5 and 86.2 s, and of 7.70, 3.97 and 5.57 s.
     assert re.search(r"58\.[0-9] \([0-9.]+-[0-9.]+\), 4 sessions", text)
     assert re.search(r"5\.5[0-9] \([0-9.]+-[0-9.]+\), 3 sessions", text)
-    assert "0.48 +- 0.08 s, one session" in text
+    assert "0.48 s \u00b1 0.08, one session" in text
     assert "60.2" not in text, "8.0.31 has two sessions: no other mean"
 
 
@@ -325,7 +325,7 @@ def test_a_question_is_answered_by_each_of_its_servers(site: Path) -> None:
     questions = text_of_part(section_of(site / "index.html", "questions"))
     assert line in questions
     for server in ("5.7.22", "8.0.31"):
-        assert re.search(rf"{re.escape(server)}: [0-9.,]+ (?:s|queries/s)", questions), "a load"
+        assert re.search(rf"{re.escape(server)}, [^:]+: [0-9.,]+ (?:s|\u00b1 [0-9.,]+ queries/s)", questions), "a load"
 
 
 def text_of_part(markup: str) -> str:
