@@ -19,6 +19,7 @@ from recovery.analysis.statistics import (
     LINE,
     LINE_NEEDS,
     MIN_RUNS,
+    LineFit,
     Prediction,
 )
 from recovery.analysis.summary import (
@@ -36,9 +37,7 @@ from recovery.analysis.summary import (
     measured_runs_by_cell,
     own_read_requests,
     phase_means,
-    sample_of,
     summarise,
-    summary_of,
     value_words,
     variant_ratios,
 )
@@ -204,6 +203,8 @@ def _missed_precision(session: Session) -> Iterator[str]:
             f"The precision of +- {precision:g} % was missed {scope(session)}: "
             f"{', '.join(missed[:_MAX_CLAUSES])}{more}."
         )
+    elif session.design.precision is not None and any(run.verdict is Verdict.MEASURED for run in session.runs):
+        yield f"The precision of +- {100 * session.design.precision:g} % was reached {scope(session)}."
 
 
 def _history(session: Session) -> Iterator[str]:
@@ -301,11 +302,6 @@ def _first_clauses(clauses: Sequence[str]) -> list[str]:
 
 def _axis_value(session: Session, axis: Axis, ratio: VariantRatio) -> str:
     return session.values_of(ratio.variant)[axis.name]
-
-
-def _time(session: Session, summary: Summary) -> str:
-    on = "on a " if session.is_second_start(summary.variant) else ""
-    return f"{mean_text(summary)} {on}{summary.variant}"
 
 
 def mean_text(summary: Summary) -> str:
@@ -850,9 +846,9 @@ def _growth_answer(context: _Context) -> Answer:
             columns=caches,
             rows=shown,
             left_out=left_out,
-            comparison=tuple(_growth(session, curve) for curve in curves),
+            comparison=tuple(_growth(session, curve) for curve in sorted(curves, key=_largest_s, reverse=True)),
         ),
-        {"ms a table": lambda cell: _per_table(context, cell), **_reads_fact(context)},
+        {"ms a table": lambda cell: _per_table(context, cell)},
     )
 
 
@@ -869,44 +865,38 @@ def _named_by_tables(context: _Context, row: Row) -> Row:
     return row if tables is None else replace(row, name=f"{row.version}, {tables:,.0f} tables")
 
 
+def _largest_s(curve: Curve) -> float:
+    _, runs = curve.points[-1]
+    return mean(run.metrics.get(STARTUP_METRIC) for run in runs) or 0.0
+
+
 def _growth(session: Session, curve: Curve) -> str:
-    tables, runs = curve.points[-1]
-    largest = summary_of(curve.version, curve.variant, STARTUP_METRIC, runs, sample_of(session, runs, STARTUP_METRIC))
-    traced = ", traced" if session.has_traced_times else ""
-    text = f"{curve.version} needs {_time(session, largest)} with {tables:,} tables{traced}"
+    """Returns what each table adds to a start, and what is predicted from it."""
+    named = f"{curve.version} {session.cache_of(curve.variant) or curve.variant}"
     found, requested = curve.fit, session.design.predict
     if found is None:
-        return f"{text}; {LINE_NEEDS}."
-    if found.form == LINE:
-        line = "a straight line " + ("fits" if found.called == LINE else "cannot be told from a curve")
-        error = "" if found.per_table_error_s is None else f" +- {1000 * found.per_table_error_s:.2g}"
-        text += (
-            f"; {line}: {seconds_with_digits(max(0.0, found.fixed_s))} and {1000 * found.per_table_s:.3g}{error} "
-            "ms for each table"
-        )
+        return f"{named}: {LINE_NEEDS}."
+    step = found if found.form == LINE else found.steepest_step(curve.between)
+    error = "" if step.per_table_error_s is None else f" +- {1000 * step.per_table_error_s:.2g}"
+    each = f"{1000 * step.per_table_s:.3g}{error} ms for each table"
+    if isinstance(step, LineFit):
+        line = "fits" if found.called == LINE else "cannot be told from a curve"
+        text = f"a straight line {line}: {seconds_with_digits(max(0.0, found.fixed_s))} and {each}"
     else:
-        step = found.steepest_step(curve.between)
-        error = "" if step.per_table_error_s is None else f" +- {1000 * step.per_table_error_s:.2g}"
-        over = (
-            "" if curve.between is None or not error else f", with the spread between {curve.between.sessions} sessions"
-        )
-        text += (
-            f"; no straight line fits: from {step.start:,.0f} to {step.end:,.0f} tables, where they add most, "
-            f"{1000 * step.per_table_s:.3g}{error} ms for each{over}"
-        )
-    return f"{text}{'' if requested is None else _prediction(curve, found.predict(requested), requested)}."
+        over = f", with the spread between {curve.between.sessions} sessions" if curve.between and error else ""
+        text = f"no straight line fits: up to {each}, from {step.start:,.0f} to {step.end:,.0f} tables{over}"
+    predicted = "" if requested is None else f"; {_prediction(curve, found.predict(requested), requested)}"
+    return f"{named}: {text}{predicted}."
 
 
 def _prediction(curve: Curve, found: Prediction, tables: int) -> str:
     """Returns the prediction with its error at the largest point. It has no figure if that error is too large."""
-    tested = curve.held_out
-    if tested is None:
-        test = f"not tested: {TEST_NEEDS}"
-    else:
-        test = f"tested at {tested.tables:,}: {seconds_with_digits(tested.measured_s)} measured"
-        if tested.off is not None:
-            test += f", {fmt.whole_percent(abs(tested.off))} {'above' if tested.off >= 0 else 'below'} its prediction"
+    tested, test = curve.held_out, f"not tested: {TEST_NEEDS}"
+    if tested is not None:
+        off = "" if tested.off is None else f", {fmt.whole_percent(abs(tested.off))} "
+        side = "" if tested.off is None else f"{'above' if tested.off >= 0 else 'below'} its prediction"
+        test = f"tested at {tested.tables:,}: {seconds_with_digits(tested.measured_s)} measured{off}{side}"
     if curve.predicts is False:
-        return f"; no prediction for {tables:,} ({test})"
+        return f"no prediction for {tables:,} ({test})"
     interval = f" ({' to '.join(map(seconds_with_digits, found.interval))})" if found.interval else ""
-    return f", and so {seconds_with_digits(found.seconds)}{interval} with {tables:,} ({test})"
+    return f"predicted with {tables:,}: {seconds_with_digits(found.seconds)}{interval}, {test}"

@@ -48,7 +48,7 @@ def printed(answer: Answer, *, width: int = 400, encoding: str = "utf-8") -> str
 
 
 def cells_of_page(markup: str) -> list[list[str]]:
-    (table,) = re.findall(r'<table class="answer-chart">.*?</table>', markup, re.DOTALL) or [""]
+    (table,) = re.findall(r'<table class="answer-chart[^"]*">.*?</table>', markup, re.DOTALL) or [""]
     rows = re.findall(r"<tr>\s*<th scope=\"row\".*?</tr>", table, re.DOTALL)
     return [
         [
