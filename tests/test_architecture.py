@@ -48,7 +48,7 @@ PURE = (
     "sharing/reduction", "sharing/bug_report", "sharing/bug_finding", "sharing/stored_options",
     "report/fmt", "report/tables", "report/metric_tables", "report/startup_tables", "report/crash_tables",
     "report/load_tables", "report/stack_tables", "report/session_tables", "report/host_words", "report/settings_tables",
-    "report/summary_text", "report/compare",
+    "report/answer", "report/summary_text", "report/compare",
     "fleet/hosts", "fleet/sections", "report/claims",
     "report/text", "report/markdown", "report/html",
 )  # fmt: skip

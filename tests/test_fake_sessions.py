@@ -134,7 +134,7 @@ def test_a_release_newer_than_those_that_were_tried_has_their_capabilities_and_a
     assert report["versions"] == [release]
     assert [one["verdict"] for one in report["runs"]] == ["measured"]
     assert "mysqlx=OFF" in report["servers"][release]["options"].split()
-    assert f"the most important about {release}: Newer than 9.7" in " ".join(printed.split())
+    assert f"Warning, {release}: Newer than 9.7" in " ".join(printed.split())
 
 
 def test_a_dry_run_names_the_data_directory_that_is_there_and_does_not_count_its_build(
@@ -211,7 +211,7 @@ def test_a_crash_trial(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixt
     assert one["verdict"] == "measured", one["reason"]
     assert (one["metrics"]["lost"], one["metrics"]["kills"]) == (0, 1)
     assert one["metrics"]["acknowledged"] > 0
-    assert "5.7.22 recovered without a loss from 1 of 1 crash (2-100 %) within" in capsys.readouterr().out
+    assert re.search(r"5\.7\.22 +1 of 1 .* 2-100 % ", capsys.readouterr().out)
 
 
 @pytest.mark.usefixtures("sysbench")

@@ -150,6 +150,10 @@ class Part:
     lever: str
     """What would make it shorter."""
 
+    @property
+    def text(self) -> str:
+        return f"{_figure(self.seconds)} s ({_figure(self.low_s)} to {_figure(self.high_s)})"
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -180,14 +184,27 @@ class Estimate:
     def text(self) -> str:
         """The estimate in words: `19 s (10 to 38): pages 12, files 6, process 1; then rows of 1 open transaction stay
         locked for up to 40 s`."""
+        parts = ", ".join(f"{part.name} {_figure(part.seconds)}" for part in self.shown_parts)
+        return f"{self.whole_text}: {parts}{f'; then {self.locked_text}' if self.locked_text else ''}"
+
+    @property
+    def whole_text(self) -> str:
+        """The whole of it: `19 s (10 to 38)`."""
+        low, high = _figure(self.low_s), _figure(self.high_s)
+        return f"{'at least ' * self.is_partial}{_figure(self.seconds)} s ({low} to {high})"
+
+    @property
+    def shown_parts(self) -> tuple[Part, ...]:
+        """The parts that take any time, the longest first."""
         largest_first = sorted(self.parts, key=lambda part: -part.seconds)
-        parts = ", ".join(f"{part.name} {_figure(part.seconds)}" for part in largest_first if part.seconds >= _SHOWN_S)
+        return tuple(part for part in largest_first if part.seconds >= _SHOWN_S)
+
+    @property
+    def locked_text(self) -> str:
+        """For how long rows stay locked after the start; empty if none do."""
         count, several = self.transactions or 0, "" if self.transactions == 1 else "s"
         whose = f" of {count:,} open transaction{several}" if count else ""
-        stay = f"; then rows{whose} stay locked for up to {_figure(self.locked_s)} s"
-        locked = stay if self.locked_s >= _SHOWN_S else ""
-        least, low, high = "at least " * self.is_partial, _figure(self.low_s), _figure(self.high_s)
-        return f"{least}{_figure(self.seconds)} s ({low} to {high}): {parts}{locked}"
+        return f"rows{whose} stay locked for up to {_figure(self.locked_s)} s" if self.locked_s >= _SHOWN_S else ""
 
     @property
     def lever(self) -> str:

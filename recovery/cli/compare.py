@@ -21,7 +21,7 @@ from recovery.metrics import metric
 from recovery.model import Session, Status, Verdict
 from recovery.report import fmt
 from recovery.report.compare import DAYS_NEED, ZERO_NEEDS, comparison_answer, comparison_tables
-from recovery.report.console import ReportConsole, print_tables
+from recovery.report.console import ReportConsole, draw, print_tables
 from recovery.report.fmt import count_text
 from recovery.storage.earlier import other_sessions
 from recovery.storage.sessions import find_sessions, load_session, newest_first
@@ -59,9 +59,11 @@ def compare_command(
         )
     if not write_json(json_to, {"format": FORMAT, **asdict(found)}):
         names = ([folder.name for folder in folders[0]], [folder.name for folder in folders[1]])
-        for line in (*comparison_answer(found, (one, other), names), *filter(None, (others.note,))):
-            print_line(line)
-        print_tables(comparison_tables(found, names), ReportConsole())
+        console = ReportConsole()
+        draw(comparison_answer(found, (one, other), names), console)
+        if others.note:
+            print_line(others.note)
+        print_tables(comparison_tables(found, names), console)
     if allowed is not None:
         _check_limit(found, compared, dict(zip(folders[1], other, strict=True)), allowed)
     return 0

@@ -55,6 +55,8 @@ from recovery.mysqld.client import (
 )
 from recovery.mysqld.pending_state import StateReader
 from recovery.mysqld.running_server import look_at
+from recovery.report.answer import Answer, Row, Value
+from recovery.report.console import ReportConsole, draw
 from recovery.report.openmetrics import render_estimate
 from recovery.storage.sessions import find_session, load_session, session_names
 
@@ -199,6 +201,22 @@ def as_json(where: str, answer: tuple[ServerState, Estimate] | str) -> dict[str,
     }
 
 
+def answer_of(found: Estimate, notes: Sequence[str]) -> Answer:
+    """Returns an estimate as the answer of a report: its parts, the longest first, and what makes it shorter."""
+    rows = tuple(
+        Row(part.name, (Value(part.text, part.seconds, (part.low_s, part.high_s), "seconds"),))
+        for part in found.shown_parts
+    )
+    locked = (f"Then {found.locked_text}.",) if found.locked_text else ()
+    return Answer(
+        title=f"If it were killed now: {found.whole_text}, of which",
+        columns=("",),
+        rows=rows,
+        cause=(*locked, f"Largest lever: {found.lever}."),
+        doubts=tuple(f"Note: {note}." for note in notes),
+    )
+
+
 class _Lines:
     """Prints estimates, with notes and errors once until they change."""
 
@@ -217,8 +235,10 @@ class _Lines:
             return
         state, estimated = found
         notes = (f"the storage has {state.reads_per_s:,.0f} reads a second ({state.reads_from})", *estimated.notes)
-        when = f"{now:%H:%M:%S} killed now" if self._stamped else "If it were killed now"
-        print_line(f"{when}: {estimated.text}. Largest lever: {estimated.lever}.")
+        if not self._stamped:
+            draw(answer_of(estimated, notes), ReportConsole())
+            return
+        print_line(f"{now:%H:%M:%S} killed now: {estimated.text}. Largest lever: {estimated.lever}.")
         for note in notes if notes != self._noted else ():
             print_line(f"Note: {note}.")
         self._noted, self._error = notes, ""

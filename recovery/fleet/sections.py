@@ -5,14 +5,11 @@ Its answer and the tables of hosts are its own. All else is what the report of a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 from typing import TypeVar
-
-from markupsafe import Markup
 
 from recovery import __version__
 from recovery.analysis.combined import host_variant
@@ -24,10 +21,12 @@ from recovery.fleet.hosts import Fact, Fleet, FleetCell, FleetRatio, Host, Workl
 from recovery.metrics import metric
 from recovery.model import STARTUP_METRIC, Cache, Finding, Table
 from recovery.report import fmt, markdown, text
+from recovery.report.answer import Answer
 from recovery.report.host_words import storage_words
 from recovery.report.html import page
 from recovery.report.html.parts import PageSection
 from recovery.report.settings_tables import warnings_tables
+from recovery.report.summary_text import warning_lines
 from recovery.report.tables import OF_ONE_SESSION, SECTIONS, Document, Section
 
 FLEET_QUESTION = "How do the versions compare on each host, and the hosts with each other?"
@@ -412,8 +411,12 @@ def _sessions_table(report: FleetReport) -> Table:
 
 
 def _document(report: FleetReport) -> Document:
-    words = (FLEET_QUESTION, *fleet_answer(report), report.state)
-    return Document(report.title, words, fleet_tables(report), report.commands)
+    tables = fleet_tables(report)
+    return Document(report.title, FLEET_QUESTION, _answer(report), report.state, tables, report.commands)
+
+
+def _answer(report: FleetReport) -> Answer:
+    return Answer(comparison=tuple(fleet_answer(report)), warnings=tuple(warning_lines(report.findings)))
 
 
 def render_text(report: FleetReport) -> str:
@@ -433,7 +436,7 @@ def render_html(report: FleetReport) -> str:
             question=FLEET_QUESTION,
             heading=report.title,
             state=report.state,
-            answers=(*_marked_answer(report), page.Answer(Markup(""), "", report.findings)),
+            answer=_answer(report),
             findings=report.findings,
             sections=tuple(_page_sections(report)),
             notes=report.notes,
@@ -445,18 +448,6 @@ def render_html(report: FleetReport) -> str:
             ),
         )
     )
-
-
-_RATIO = re.compile(r"\d[\d.,]*(?: to \d[\d.,]*)?(?= \([\d.,]+-[\d.,]+\) times )", re.ASCII)
-
-
-def _marked_answer(report: FleetReport) -> Iterator[page.Answer]:
-    """Yields the lines of the answer, with the first ratio large."""
-    has_figure = False
-    for line in fleet_answer(report):
-        figure = None if has_figure else _RATIO.search(line)
-        has_figure |= figure is not None
-        yield page.Answer(page.marked_up(line, "", figure), "", ())
 
 
 def _page_sections(report: FleetReport) -> Iterator[PageSection]:

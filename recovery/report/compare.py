@@ -15,7 +15,9 @@ from recovery.analysis.summary import Summary
 from recovery.metrics import metric
 from recovery.model import STARTUP_METRIC, Cache, Session, Table
 from recovery.report import fmt
+from recovery.report.answer import Answer, Row, chosen, value_of
 from recovery.report.host_words import storage_words
+from recovery.report.summary_text import effect_size, figure_text
 
 _MAX_SENTENCES = 3
 DAYS_NEED = "A claim needs sessions of the first side on several days, or one of the day of the second"
@@ -24,22 +26,37 @@ ZERO_NEEDS = f"a mean of zero has no ratio, and a claim about a difference needs
 
 def comparison_answer(
     found: Comparison, sides: tuple[Side, Side], names: tuple[Sequence[str], Sequence[str]]
-) -> list[str]:
-    """Returns the comparison in sentences, what a claim lacks, and which server is on which side."""
+) -> Answer:
+    """Returns both sides of each cell with the ratio of the second to the first, the largest effect, what a claim
+    lacks, and which server is on which side."""
     named = len({pair.one.version for pair in found.pairs}) > 1
-    lines = [_sentence(pair, _storage(pair, sides), named=named) for pair in found.pairs[:_MAX_SENTENCES]]
-    if len(found.pairs) > _MAX_SENTENCES:
-        lines.append(f"and {len(found.pairs) - _MAX_SENTENCES} more in the table.")
-    lines += _lacking_sessions(found.pairs)
-    lines += _left_out(found, names)
-    lines += _hosts(found.pairs, sides)
+    pairs = sorted(found.pairs, key=lambda pair: (not pair.significant, -effect_size(pair) if pair.is_known else 0.0))
+    rows = [_answer_row(pair, named=named) for pair in found.pairs]
+    shown, left_out = chosen(rows, [(pair.one.version, pair.one.variant) for pair in pairs])
+    lines = [_sentence(pair, _storage(pair, sides), named=named) for pair in pairs[:_MAX_SENTENCES]]
+    if len(pairs) > _MAX_SENTENCES:
+        lines.append(f"and {len(pairs) - _MAX_SENTENCES} more in the table.")
+    doubts = [*_lacking_sessions(found.pairs), *_left_out(found, names), *_hosts(found.pairs, sides)]
     checksums = []
     for word, side, called in zip(("first", "second"), sides, names, strict=True):
-        lines.append(f"{word}: {_side_name(called)}: {'; '.join(_servers(side[0]))}")
+        doubts.append(f"{word}: {_side_name(called)}: {'; '.join(_servers(side[0]))}")
         checksums.append({facts.get("sha256") for session in side for facts in session.servers.values()})
     if checksums[0] == checksums[1] and len(checksums[0]) == 1 and None not in checksums[0]:
-        lines.append("Both sides are the same binary: what differs is the settings or the host.")
-    return lines
+        doubts.append("Both sides are the same binary: what differs is the settings or the host.")
+    return Answer(
+        columns=("first", "second"),
+        facts=("ratio", "significant"),
+        rows=shown,
+        left_out=left_out,
+        comparison=tuple(lines),
+        doubts=tuple(doubts),
+    )
+
+
+def _answer_row(pair: Pair, *, named: bool) -> Row:
+    name = f"{pair.one.version} {pair.variant}" if named else pair.variant
+    values = tuple(value_of(side, figure_text(side)) if side.count else None for side in (pair.one, pair.other))
+    return Row(name, values, (fmt.effect(pair), fmt.yes_or_no(pair.significant)), pair.one.version)
 
 
 def _left_out(found: Comparison, names: tuple[Sequence[str], Sequence[str]]) -> Iterator[str]:

@@ -22,14 +22,14 @@ from recovery.analysis.combined import CombinedSession
 from recovery.analysis.summary import is_compared
 from recovery.model import EXTRA_RUN_WORDS, Session, Status, Table, Verdict
 from recovery.report import fmt
-from recovery.report.settings_tables import findings_line
-from recovery.report.summary_text import advice_of, answers, slowest_flavor
+from recovery.report.answer import Answer, printable, row_lines
+from recovery.report.summary_text import advice_of, answer_of, slowest_flavor
 from recovery.report.tables import heading, status_line, terminal_tables
 
 _MIN_WIDTH = 60
 """Minimum width of tables; in a narrower window the lines are wrapped by the terminal."""
-_MAX_LINES = 14
-"""Of the answer, with where the report is and the next commands."""
+_MAX_LINES, _LEAST_LINES = 23, 4
+"""Most lines of the answer, with where the report is and the next commands, and least of its sentences."""
 _USUAL_WIDTH = 80
 _STYLES = {
     Verdict.FAILED.value: "red",
@@ -73,22 +73,14 @@ def show(session: Session, folder: Path, console: Console, *, verbose: bool) -> 
 
 
 def print_answer(session: Session, folder: Path, console: Console) -> None:
-    """Prints the answer, the most important warning, where the report is, and the next commands."""
-    head = wrap(fmt.printable(heading(session)), console.width)
-    further = _next_commands(session, folder)
+    """Prints the answer, where the report is, and the next commands."""
     links = [f"report: {folder / 'report.html'}"]
-    count = _MAX_LINES - len(head) - len(links) - 1  # a long line of commands is left to the terminal
-    state = () if session.status == Status.FINISHED else (status_line(session),)
-    paragraphs = [fmt.printable(text) for text in (*answers(session), *state)]
-    warning = [fmt.printable(text) for text in findings_line(session)]
-    rows = sum(len(wrap(text, console.width)) for text in paragraphs) + len(warning)
-    if (advice := advice_of(session)) is not None and rows < count:
+    if (advice := advice_of(session)) is not None:
         links.append(f"what shortens it: {advice.replace('recovery', program_name(), 1)}")
-        count -= 1
-    lines = fitted(paragraphs, warning, console.width, count, keep=not is_compared(session))
-    for number, line in enumerate((*head, *lines)):
-        console.print(Text(line, style="bold" if number < len(head) else ""))
-    for line in (*links, further):
+    state = () if session.status == Status.FINISHED else (status_line(session),)
+    for number, line in enumerate(_answer(session, console, state, room=_MAX_LINES - len(links) - 1)):
+        console.print(Text(line, style="" if number else "bold"))
+    for line in (*links, _next_commands(session, folder)):
         console.print(Text(fmt.printable(line)), soft_wrap=not console.record)
 
 
@@ -98,19 +90,48 @@ def show_sessions(session: CombinedSession, results: Path, console: Console, *, 
         render(session, console)
         return
     names = ",".join(part.name for part in session.parts)
-    head = wrap(fmt.printable(heading(session)), console.width)
-    paragraphs = [fmt.printable(text) for text in answers(session)]
-    warning = [fmt.printable(text) for text in findings_line(session)]
-    count = _MAX_LINES - len(head) - 1
-    lines = fitted(paragraphs, warning, console.width, count, keep=not is_compared(session))
-    for number, line in enumerate((*head, *lines)):
-        console.print(Text(line, style="bold" if number < len(head) else ""))
+    for number, line in enumerate(_answer(session, console, (), room=_MAX_LINES - 1)):
+        console.print(Text(line, style="" if number else "bold"))
     place = "" if results == Path("results").absolute() else f" --results {shlex.quote(short_path(results))}"
     further = f"next: {program_name()} report -v{place} {shlex.quote(names)} (tables; --format html > FILE: a page)"
     console.print(Text(fmt.printable(further)), soft_wrap=not console.record)
 
 
-_CUT_FIRST = ("The log shows ", "This host: ", "Why ", "Over ")
+def _answer(session: Session, console: Console, further: Sequence[str], *, room: int) -> Iterator[str]:
+    """Yields the answer in lines: its title, its rows with their bars, and as much below them as there is room for."""
+    answer = _on_console(answer_of(session), console)
+    head = wrap(f"{answer.title}:" if answer.title else heading(session), console.width)
+    rows = list(row_lines(answer, console.width, ascii_only=not _has_blocks(console)))
+    warnings = list(answer.warnings)
+    if len(warnings) > 1:
+        warnings[-1] = f"{warnings[-1].removesuffix('.')}: -v"
+    sentences = (*answer.sentences, *map(fmt.printable, further))
+    keep = not is_compared(session)
+    yield from (*head, *rows)
+    yield from fitted(sentences, warnings, console.width, max(_LEAST_LINES, room - len(head) - len(rows)), keep=keep)
+
+
+def draw(answer: Answer, console: Console) -> None:
+    """Prints an answer at the width of the window: its title, its rows with their bars, and what is below them."""
+    answer = _on_console(answer, console)
+    if answer.title:
+        console.print(Text(f"{answer.title}:"))
+    for line in row_lines(answer, console.width, ascii_only=not _has_blocks(console)):
+        console.print(Text(line), soft_wrap=True)
+    for paragraph in (*answer.sentences, *answer.warnings):
+        console.print(Text(paragraph))
+
+
+def _on_console(answer: Answer, console: Console) -> Answer:
+    has_blocks = _has_blocks(console)
+    return printable(answer, lambda text: fmt.plus_minus(fmt.printable(text)) if has_blocks else fmt.printable(text))
+
+
+def _has_blocks(console: Console) -> bool:
+    return console.encoding.lower().startswith("utf")
+
+
+_CUT_FIRST = ("The log shows ", "The host changed ", "First start ", "Limits of the server", "Over ")
 """How paragraphs begin that are cut before the answer with its storage and the earlier sessions. The last keeps a
 line."""
 
@@ -150,8 +171,8 @@ def render(session: Session, console: Console) -> None:
     """Prints the answer and the tables. Every string is wrapped in Text, so that text from a server or user is never
     interpreted as markup."""
     console.print(Text(fmt.printable(heading(session)), style="bold"))
-    for paragraph in (*answers(session), status_line(session)):
-        console.print(Text(fmt.printable(paragraph)))
+    draw(answer_of(session), console)
+    console.print(Text(fmt.printable(status_line(session))))
     print_tables(terminal_tables(session), console)
     console.print()
     # A single line, so that it can be copied. It is wrapped if the output is recorded for a picture, which would cut it

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from statistics import fmean
 
 from recovery.analysis.summary import Group, cell_words, groups, runs_by_cell
 from recovery.metrics import RECOVERY_METRIC, metric
 from recovery.model import QUESTION_AXIS, Run, Session, Table, Verdict
 from recovery.report import fmt
+from recovery.report.answer import Answer, Row, Value
 
 # --- Crashes: what each cell lost or kept, summed over all its kills
 
@@ -17,6 +19,7 @@ _VIOLATION_COUNTS = ("ghosts", "torn", "holes", "half_done", "missing", "failing
 """Counts that are shown only if they are not zero."""
 _KILL_TIME = "killed_after_s"
 _MAX_REPEAT_COMMANDS = 3
+_MAX_NAMED = 3
 _SHOWN = ("kills", "acknowledged", "lost")
 
 
@@ -30,26 +33,49 @@ def crash_tables(session: Session) -> Iterator[Table]:
         yield _table(session, group, cells, shown, is_last=group is parts[-1])
 
 
-def crash_answers(session: Session) -> Iterator[str]:
-    """Yields a sentence for each version."""
+def crash_answer(session: Session) -> Answer:
+    """Returns how many crashes or damages each version survived."""
     if any(run.observations for run in session.runs):
-        yield from _damage_answers(session)
-        return
+        return _damage_answer(session)
     cells = runs_by_cell(session)
+    rows: list[Row] = []
     for version in session.versions:
         runs = killed_as_planned(run for variant in session.variant_names for run in cells[version, variant])
         seconds = [run.metrics[RECOVERY_METRIC] for run in runs if RECOVERY_METRIC in run.metrics]
-        of_all = "the only crash" if len(runs) == 1 else f"any of {len(runs):,} crashes"
-        if not seconds:
-            yield (f"{version} did not start again after {of_all}." if runs else (f"{version}: nothing was measured."))
+        if not runs:
+            rows.append(Row(version, (Value("nothing was measured"),), ("", "", ""), version))
             continue
-        survived, crashes = count_survived(runs), "crash" if len(runs) == 1 else "crashes"
-        back = f"{version} recovered without a loss from {survived:,} of {len(runs):,} {crashes} "
-        back += f"({fmt.share_interval(survived, len(runs))}) within "
-        back += f"{fmt.duration(max(seconds))} s ({fmt.duration(fmean(seconds))} s on average)"
+        survived = count_survived(runs)
         gone = sum(RECOVERY_METRIC not in run.metrics for run in runs)
-        back += f"; it did not start again after {gone:,}" if gone else ""
-        yield f"{back}."
+        text = f"{survived:,} of {len(runs):,}"
+        facts = (
+            fmt.share_interval(survived, len(runs)),
+            f"{fmt.duration(fmean(seconds))} s, at most {fmt.duration(max(seconds))}" if seconds else "",
+            f"{gone:,}" if gone else "",
+        )
+        rows.append(Row(version, (Value(text, survived / len(runs), scale="survived"),), facts, version))
+    names = ("95 %", "back after", "not back")
+    kept = [place for place in range(len(names)) if any(row.facts[place] for row in rows)]
+    return Answer(
+        columns=("without a loss",),
+        facts=tuple(names[place] for place in kept),
+        rows=tuple(replace(row, facts=tuple(row.facts[place] for place in kept)) for row in rows),
+        comparison=tuple(_losses(session, cells)),
+    )
+
+
+def _losses(session: Session, cells: Mapping[tuple[str, str], tuple[Run, ...]]) -> Iterator[str]:
+    """Yields the cells that survived fewest crashes, the worst first."""
+    found = []
+    for version in session.versions:
+        for variant in session.variant_names:
+            runs = killed_as_planned(cells[version, variant])
+            if lost := len(runs) - count_survived(runs):
+                found.append((lost / len(runs), f"{version} {cell_words(session, variant)}: {lost} of {len(runs)}"))
+    found.sort(key=lambda one: -one[0])
+    if found:
+        more = f"; {len(found) - _MAX_NAMED} more cells" if len(found) > _MAX_NAMED else ""
+        yield f"Not recovered, or with a loss: {'; '.join(text for _, text in found[:_MAX_NAMED])}{more}."
 
 
 def killed_as_planned(runs: Iterable[Run]) -> tuple[Run, ...]:
@@ -140,13 +166,19 @@ def _repeat_command(session: Session, moment: str | None, repeat: int) -> str:
 _MAX_TEXT_LENGTH = 200
 
 
-def _damage_answers(session: Session) -> Iterator[str]:
-    """Yields a sentence for each version."""
+def _damage_answer(session: Session) -> Answer:
+    rows = []
     for version in session.versions:
         runs = [run for run in session.runs if run.version == version and run.observations]
         back = sum(run.metrics.get("startup_s") is not None for run in runs)
-        damages = fmt.count_text(len(runs), "damage")
-        yield f"{version} started after {back} of {damages}; the table shows what it logged."
+        share = back / len(runs) if runs else None
+        text = f"{back} of {len(runs)}" if runs else "nothing was measured"
+        rows.append(Row(version, (Value(text, share, scale="started"),), (), version))
+    return Answer(
+        columns=("started again",),
+        rows=tuple(rows),
+        cause=("The table shows what each server logged.",),
+    )
 
 
 def damage_table(session: Session) -> Table:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from recovery.analysis.contrasts import Contrast
@@ -447,6 +447,25 @@ def _total_width(columns: list[int], gap: int) -> int:
 
 def wrap_text(text: str, width: int) -> list[str]:
     return textwrap.wrap(text, width, break_on_hyphens=False) or [""]
+
+
+def row_lines(row: Sequence[str], numeric: Sequence[bool], columns: Sequence[int], *, gap: int) -> Iterator[str]:
+    """Yields a row of a table as lines, with its cells wrapped to the widths of the columns."""
+    cells = [wrap_text(cell, width) for cell, width in zip(row, columns, strict=True)]
+    for number in range(max(map(len, cells))):
+        parts = []
+        for lines, is_number, width in zip(cells, numeric, columns, strict=True):
+            text = lines[number] if number < len(lines) else ""
+            parts.append(text.rjust(width) if is_number else text.ljust(width))
+        yield (" " * gap).join(parts).rstrip()
+
+
+def plus_minus(text: str) -> str:
+    """Returns a text with the sign for +- that a page can show."""
+    return _PLUS_MINUS.sub("\u00b1", text)
+
+
+_PLUS_MINUS = re.compile(r"(?<![^\s|(])\+-(?=[\s:|]|$)")
 
 
 def _columns(table: Table, group: list[int]) -> Table:

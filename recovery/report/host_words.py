@@ -27,6 +27,8 @@ from recovery.report import fmt
 _MOVED = 4 / 3
 """A figure of the host is a range from this ratio of its largest to its smallest value on: measurements on a quiet host
 differ by up to a third."""
+_LEAST_STEAL = 0.01
+"""Share of the CPU time that a host loses to others, from which on it is said."""
 _MAX_NAMED = 3
 """Most cells or sessions that are named in a note; of more, it has the number."""
 
@@ -110,19 +112,16 @@ def incomplete_sessions_line(session: CombinedSession) -> Iterator[str]:
 
 
 def host_line(session: Session) -> Iterator[str]:
-    """Yields what was recorded of the host, if anything was."""
+    """Yields what moved of the host while it was measured, and what it lost to others, if anything."""
     figures = host_figures(session)
-    reads = _reads({name: _range(figure) for name, figure in figures.items()})
-    limit = session.design.limits.read_iops
-    had = f" (the server had {limit:,})" if limit and reads else ""
-    words = [f"{reads}{had}"] if reads else []
-    if CPU_LOOP in figures:
+    reads = _reads({name: _range(figure) for name, figure in figures.items() if _has_moved(figure)})
+    words = [reads] if reads else []
+    if CPU_LOOP in figures and _has_moved(figures[CPU_LOOP]):
         words.append(f"CPU loop {_range(figures[CPU_LOOP])} s")
-    if STEAL in figures:
-        share = figures[STEAL].high
-        words.append(f"steal {'up to ' if share >= 0.0005 else ''}{fmt.percent(share)}")
+    if STEAL in figures and (share := figures[STEAL].high) >= _LEAST_STEAL:
+        words.append(f"steal up to {fmt.percent(share)}")
     if words:
-        yield f"This host: {'; '.join(words)}."
+        yield f"The host changed meanwhile: {'; '.join(words)}."
 
 
 def reads_words(session: Session) -> str:
@@ -138,25 +137,36 @@ def _reads(figures: Mapping[str, str]) -> str:
     return ", ".join(texts)
 
 
+def _has_moved(figure: HostFigure) -> bool:
+    return figure.high > _MOVED * figure.low
+
+
 def _range(figure: HostFigure) -> str:
     """Formats a figure of the host with two digits, as a range if it moved."""
-    if figure.high <= _MOVED * figure.low:
+    if not _has_moved(figure):
         return fmt.two_digits(figure.median)
     return f"{fmt.two_digits(figure.low)}-{fmt.two_digits(figure.high)}"
+
+
+def storage_name(session: Session) -> str:
+    """Returns which storage a ratio belongs to."""
+    return "on this storage" if number_of_hosts(session) == 1 else "on the storage of these hosts"
 
 
 def storage_words(session: Session) -> str:
     """Returns the storage that a ratio belongs to: `on this storage (21,000 reads/s by one thread, 94,000 by 16)`, or
     with its limit."""
-    name = "on this storage" if number_of_hosts(session) == 1 else "on the storage of these hosts"
     known = _speed(session)
-    return f"{name} ({known})" if known else name
+    return f"{storage_name(session)} ({known})" if known else storage_name(session)
 
 
 def _speed(session: Session) -> str:
     """Returns the reads a second on which starts depend; empty for loads, which mostly wait for writes."""
-    if metric(session.metric).unit != "s":
-        return ""
+    return speed_words(session) if metric(session.metric).unit == "s" else ""
+
+
+def speed_words(session: Session) -> str:
+    """Returns the reads a second that the server had, measured or limited."""
     limits = session.design.limits
     if limits.read_iops:
         return f"limited to {limits.read_iops:,} reads/s"

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from recovery.model import Session, Table
 from recovery.report import fmt
-from recovery.report.summary_text import answers
+from recovery.report.answer import Answer, rows_with_bars
+from recovery.report.summary_text import answer_of
 from recovery.report.tables import Document, all_tables, heading, status_line
 
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
@@ -17,15 +18,21 @@ _MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 
 def render(session: Session) -> str:
     """Returns the whole page, which ends with a newline."""
-    words = (session.question, *answers(session), status_line(session))
-    return render_document(Document(heading(session), words, all_tables(session), (session.command,)))
+    document = Document(
+        heading(session),
+        session.question,
+        answer_of(session),
+        status_line(session),
+        all_tables(session),
+        (session.command,),
+    )
+    return render_document(document)
 
 
 def render_document(document: Document) -> str:
     """Returns the whole page."""
     lines = [f"# {escaped(document.heading)}"]
-    for paragraph in document.paragraphs:
-        lines += ["", escaped(paragraph)]
+    lines += ["", escaped(document.question), *answer_lines(document.answer), "", escaped(document.state)]
     for table in document.tables:
         lines += ["", *table_lines(table)]
     lines += ["", "To repeat it:"]
@@ -34,15 +41,35 @@ def render_document(document: Document) -> str:
     return "\n".join(lines) + "\n"
 
 
+def answer_lines(answer: Answer) -> Iterator[str]:
+    """Yields the answer as a table with bars, and what stands below it as a list."""
+    if answer.title:
+        yield from ("", f"{escaped(answer.title)}:")
+    if answer.rows:
+        yield ""
+        yield from _table(rows_with_bars(answer, _WIDE))
+    if found := (*answer.sentences, *answer.warnings):
+        yield ""
+        yield from (f"* {escaped(sentence)}" for sentence in found)
+
+
+_WIDE = 1000
+"""A width at which all bars have their full length: a browser wraps the cells."""
+
+
 def table_lines(table: Table) -> Iterator[str]:
     yield f"## {escaped(table.title)}"
     yield ""
-    yield _row(table.headers)
-    yield "|" + "|".join("---:" if is_number else "---" for is_number in table.numeric) + "|"
-    yield from map(_row, table.rows)
+    yield from _table(table)
     for note in table.notes:
         yield ""
         yield escaped(note)
+
+
+def _table(table: Table) -> Iterator[str]:
+    yield _row(table.headers)
+    yield "|" + "|".join("---:" if is_number else "---" for is_number in table.numeric) + "|"
+    yield from map(_row, table.rows)
 
 
 def _row(cells: tuple[str, ...]) -> str:
@@ -50,7 +77,7 @@ def _row(cells: tuple[str, ...]) -> str:
 
 
 def escaped(text: str) -> str:
-    plain = "".join(_ENTITIES.get(char, char) for char in fmt.printable(text))
+    plain = "".join(_ENTITIES.get(char, char) for char in fmt.plus_minus(fmt.printable(text)))
     return _MARKUP.sub(lambda found: "\\" + found.group(), plain)
 
 

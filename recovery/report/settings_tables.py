@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from recovery.analysis.warnings import findings, findings_of_each_cell
+from recovery.analysis.warnings import findings
 from recovery.model import Finding, Run, Session, Table
 from recovery.report import fmt
 
@@ -141,14 +141,6 @@ def warnings_tables(found: Sequence[Finding], notes: Sequence[str]) -> tuple[Tab
             numeric=(False, False),
         ),
     )
-
-
-def findings_line(session: Session) -> Iterator[str]:
-    """Yields the number of findings, as the page counts them, with the most important one, if there are any."""
-    if found := findings(session):
-        count = len(findings_of_each_cell(session))
-        first = "1 warning" if count == 1 else f"{count} warnings, the most important"
-        yield f"{first} about {found[0].about}: {found[0].text.partition(' Also: ')[0]}"
 
 
 def findings_by_hint(found: Iterable[Finding]) -> list[tuple[str, list[Finding]]]:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, replace
 
 from recovery import phase_table
 from recovery.analysis.combined import CombinedSession
+from recovery.analysis.compare import is_slow, judge_baseline
 from recovery.analysis.contrasts import Contrast
 from recovery.analysis.growth import TEST_NEEDS, Curve, growth_curves
 from recovery.analysis.history import CellHistory, cell_histories
 from recovery.analysis.host_figures import dependent_pairs
-from recovery.analysis.opened_files import OPENS_ONLY, claim_verdict, traced_runs
+from recovery.analysis.opened_files import traced_runs
 from recovery.analysis.statistics import (
     LINE,
     LINE_NEEDS,
     MIN_RUNS,
+    LineFit,
     Prediction,
 )
 from recovery.analysis.summary import (
@@ -30,20 +32,32 @@ from recovery.analysis.summary import (
     compare_cells,
     compared_with_baseline,
     is_compared,
+    main_value,
     mean,
     measured_runs_by_cell,
     own_read_requests,
     phase_means,
-    sample_of,
     summarise,
-    summary_of,
     value_words,
     variant_ratios,
 )
-from recovery.analysis.warnings import cells_missing_precision
+from recovery.analysis.warnings import cells_missing_precision, findings_of_each_cell
+from recovery.linux.cgroups import limits_text
 from recovery.metrics import Metric, metric
-from recovery.model import SETTINGS_AXIS, STARTUP_METRIC, Axis, Cache, Run, Session, Verdict
+from recovery.model import (
+    SECOND_START,
+    SETTINGS_AXIS,
+    STARTUP_METRIC,
+    Axis,
+    Cache,
+    ExtraRun,
+    Finding,
+    Run,
+    Session,
+    Verdict,
+)
 from recovery.report import fmt
+from recovery.report.answer import Answer, Row, Value, chosen, value_of
 from recovery.report.host_words import (
     host_line,
     incomplete_sessions_line,
@@ -51,16 +65,13 @@ from recovery.report.host_words import (
     on_host,
     over_sessions_line,
     scope,
-    storage_words,
+    speed_words,
+    storage_name,
 )
 from recovery.report.pending_text import pending_costs
 
 _MAX_CLAUSES = 3
 """Most clauses of each kind in one sentence; the tables have the rest."""
-_MAX_VERSIONS = 4
-"""Most versions that all have a line of their own; of more, the first three have one."""
-MORE_VERSIONS = "more versions in the tables."
-"""How the line ends that counts the versions without one."""
 
 
 @dataclass(frozen=True)
@@ -77,25 +88,104 @@ class _Context:
         return [summary for summary in self.summaries if summary.version == version]
 
 
-def answers(session: Session, *, each_version: bool = True, reason: bool = True, host: bool = True) -> tuple[str, ...]:
-    """Returns the answer of a session in lines, with the versions in the order of the report.
+def answers(session: Session) -> tuple[str, ...]:
+    """Returns the answer of a session in lines."""
+    return answer_of(session).lines
 
-    Timed starts have a line for each version, unless a table follows that has the same figures, a comparison, and with
-    `reason` what takes the time. A version measured with several numbers of tables has a line for each of its curves.
-    Loads have a line for each version, and one for the largest difference between versions. With `host`, the next line
-    has what was recorded of the host that all figures belong to. Lines about earlier sessions on it are the last."""
-    is_shown = host and is_compared(session) and any(run.verdict is Verdict.MEASURED for run in session.runs)
-    return (
-        *_answers(session, each_version=each_version, reason=reason),
+
+def answer_of(session: Session) -> Answer:
+    """Returns the answer of a session: its figures in the order of the report, and what they mean."""
+    context = _Context(session, summarise(session), measured_runs_by_cell(session), phase_means(session))
+    is_measured = any(run.verdict is Verdict.MEASURED for run in session.runs)
+    if not is_compared(session):
+        from recovery.report.crash_tables import crash_answer
+
+        found = crash_answer(session)
+    elif growth_curves(session):
+        found = _growth_answer(context)
+    elif session.has_caches:
+        found = _start_answer(context)
+    else:
+        found = _load_answer(context)
+    doubts = (
+        *found.doubts,
+        *_not_counted(session),
         *_missed_precision(session),
-        *(host_line(session) if is_shown else ()),
+        *_limits(session),
+        *_first_reads(session),
+        *(host_line(session) if is_compared(session) and is_measured else ()),
         *_history(session),
-        *(
-            (over_sessions_line(session), *incomplete_sessions_line(session))
-            if isinstance(session, CombinedSession)
-            else ()
-        ),
     )
+    if isinstance(session, CombinedSession):
+        doubts = (*doubts, over_sessions_line(session), *incomplete_sessions_line(session))
+    return replace(found, doubts=doubts, warnings=tuple(warning_lines(findings_of_each_cell(session))))
+
+
+def _not_counted(session: Session) -> Iterator[str]:
+    """Yields how many runs do not count, by version."""
+    if not is_compared(session):  # what failed is what it counts
+        return
+    counts = {
+        version: _counted([
+            sum(run.version == version and run.verdict is verdict for run in session.runs)
+            for verdict in (Verdict.FAILED, Verdict.VOID)
+        ])
+        for version in session.versions
+    }  # fmt: skip
+    if found := [f"{version} {count}" for version, count in counts.items() if count]:
+        yield f"Not counted: {'; '.join(_first_clauses(found))}."
+
+
+def _first_reads(session: Session) -> Iterator[str]:
+    """Yields how long the first cold start over each data directory took, in the order of the report."""
+    read = [run for run in session.runs if run.extra is ExtraRun.FIRST_READ and run.verdict.as_asked]
+    each: dict[str, list[str]] = {}
+    for version in session.versions:
+        seconds = [main_value(session, run) for run in read if run.version == version]
+        if known := [one for one in seconds if one is not None]:
+            places = _decimals(min(known))
+            texts = [f"{one:.{places}f}" for one in (min(known), max(known))]
+            each[version] = f"{' to '.join(dict.fromkeys(texts))} s"
+    if each:
+        named = [f"{version} {text}" if len(each) > 1 else text for version, text in each.items()]
+        yield f"First start over new files, not averaged: {', '.join(named)}."
+
+
+def _limits(session: Session) -> Iterator[str]:
+    """Yields for each limit of the session whether it was kept: those of the server, and those of its figures."""
+    design = session.design
+    if design.limits and session.runs:
+        broken = [run.number for run in session.runs if run.verdict is Verdict.VOID and _OVERRUN in (run.reason or "")]
+        runs = f"run{'s' if len(broken) > 1 else ''} {fmt.number_ranges(broken)}"
+        state = f"broken in {runs}, which {'do' if len(broken) > 1 else 'does'} not count" if broken else "kept"
+        yield f"Limits of the server, {limits_text(design.limits)}: {state}."
+    if design.max_startup is not None:
+        slow = [run.number for run in session.runs if is_slow(run, design.max_startup)]
+        state = f"broken in run{'s' if len(slow) > 1 else ''} {fmt.number_ranges(slow)}" if slow else "kept"
+        yield f"No start above {design.max_startup:g} s: {state}."
+    if design.fail_over is not None and len(session.versions) > 1:
+        judged = judge_baseline(session, design.fail_over)
+        texts = judged.exceeded or judged.undecided
+        state = "broken" if judged.exceeded else "cannot tell" if judged.undecided else "kept"
+        more = f": {'; '.join(_first_clauses(texts))}" if texts else ""
+        yield f"At most {100 * design.fail_over:g} % worse than {baseline_of(session)}: {state}{more}."
+
+
+_OVERRUN = "although the limit was"
+"""Is in the reason of a run that exceeded a limit of the server."""
+
+
+def warning_lines(found: Sequence[Finding]) -> Iterator[str]:
+    """Yields the most important warning, and how many there are of how many kinds."""
+    kinds = Counter(finding.kind for finding in found)
+    if not found:
+        return
+    first = found[0]
+    same = kinds[first.kind] - 1
+    also = f" (and {same} more of this kind)" if same else ""
+    yield f"Warning, {first.about}: {first.text}{also}"
+    if len(kinds) > 1:
+        yield f"{fmt.count_text(len(found), 'warning')} in {len(kinds)} kinds."
 
 
 def _missed_precision(session: Session) -> Iterator[str]:
@@ -113,6 +203,8 @@ def _missed_precision(session: Session) -> Iterator[str]:
             f"The precision of +- {precision:g} % was missed {scope(session)}: "
             f"{', '.join(missed[:_MAX_CLAUSES])}{more}."
         )
+    elif session.design.precision is not None and any(run.verdict is Verdict.MEASURED for run in session.runs):
+        yield f"The precision of +- {100 * session.design.precision:g} % was reached {scope(session)}."
 
 
 def _history(session: Session) -> Iterator[str]:
@@ -187,38 +279,6 @@ def _mean_over_sessions(about: Metric, mean: float, low: float, high: float) -> 
     return f"{fmt.with_unit(about, mean)} ({fmt.column(about, low)}{to}{fmt.column(about, high)})"
 
 
-def _answers(session: Session, *, each_version: bool, reason: bool) -> tuple[str, ...]:
-    if not is_compared(session):
-        from recovery.report.crash_tables import crash_answers
-
-        return tuple(crash_answers(session))
-    context = _Context(session, summarise(session), measured_runs_by_cell(session), phase_means(session))
-    curves = growth_curves(session)
-    if curves:
-        return tuple(_growth_answers(context, curves))
-    if session.has_caches:
-        return tuple(_start_answers(context, each_version=each_version, reason=reason))
-    return tuple(_load_answers(context))
-
-
-def _version_lines(context: _Context, versions: Sequence[str], line: Callable[[_Context, str], str]) -> Iterator[str]:
-    """Yields a line for each version; of too many for the first ones, and how many there are more."""
-    shown = versions if len(versions) <= _MAX_VERSIONS else _first_versions(context, versions)
-    yield from (line(context, version) for version in shown)
-    if len(shown) < len(versions):
-        yield f"and {len(versions) - len(shown)} {MORE_VERSIONS}"
-
-
-def _first_versions(context: _Context, versions: Sequence[str]) -> list[str]:
-    """Returns the versions that have a line, if there are too many: the fastest, the slowest, and the first others."""
-    first = context.session.variant_names[0]
-    same = [summary for summary in context.summaries if summary.count and summary.variant == first]
-    compared = [] if context.session.is_second_start(first) else sorted(same, key=lambda summary: summary.mean or 0.0)
-    ends = [summary.version for summary in (compared[:1] + compared[-1:]) if summary.version in versions]
-    chosen = tuple(dict.fromkeys((*ends, *versions)))[: _MAX_VERSIONS - 1]
-    return [version for version in versions if version in chosen]
-
-
 def _nothing(session: Session, version: str) -> str:
     runs = [run for run in session.runs if run.version == version]
     counts = tuple(sum(run.verdict is verdict for run in runs) for verdict in (Verdict.FAILED, Verdict.VOID))
@@ -227,10 +287,6 @@ def _nothing(session: Session, version: str) -> str:
     reason = next((run.reason for run in runs if run.reason), None)
     left_out = f" ({_counted(counts)})" if any(counts) else ""
     return f"{version}: nothing was measured{left_out}" + (f": {reason.rstrip('.')}." if reason else ".")
-
-
-def _not_counted(context: _Context, version: str) -> str:
-    return _counted([sum(getattr(summary, name) for summary in context.of(version)) for name in ("failed", "void")])
 
 
 def _counted(counts: Sequence[int]) -> str:
@@ -248,20 +304,15 @@ def _axis_value(session: Session, axis: Axis, ratio: VariantRatio) -> str:
     return session.values_of(ratio.variant)[axis.name]
 
 
-def _time(session: Session, summary: Summary) -> str:
-    on = "on a " if session.is_second_start(summary.variant) else ""
-    return f"{mean_text(summary)} {on}{summary.variant}"
-
-
 def mean_text(summary: Summary) -> str:
-    """Formats a mean in seconds with its interval, such as `64.0 +- 1.4 s`, which has as many decimals."""
+    """Formats a mean in seconds with its interval, such as `64.0 s +- 1.4`, which has as many decimals."""
     seconds, places = summary.mean or 0.0, _decimals(summary.mean or 0.0)
     if fmt.passes_zero(summary):
         return f"{seconds:.{places}f} s (runs of {summary.min:.{places}f} to {summary.max:.{places}f} s)"
     if summary.low is not None and summary.high is not None:
         return _mean_over_sessions(metric(summary.name), seconds, summary.low, summary.high)
     error = "" if summary.interval is None else f" +- {summary.interval:.{places}f}"
-    return f"{seconds:.{places}f}{error} s"
+    return f"{seconds:.{places}f} s{error}"
 
 
 def seconds_with_digits(seconds: float) -> str:
@@ -300,66 +351,140 @@ def _joined_words(words: Sequence[str]) -> str:
     return f"{', '.join(known[:-1])} and {known[-1]}" if len(known) > 1 else "".join(known)
 
 
-# --- Loads and other tasks: a line for each version, in words that depend on the metric and the axes only
-
-_Compared = TypeVar("_Compared", VariantRatio, Summary)
+# --- The rows
 
 
-def _load_answers(context: _Context) -> Iterator[str]:
-    """Yields what the figures are, a line for each version, and where a version differs most from the baseline."""
-    session, base = context.session, baseline_of(context.session)
-    effects, versions = all_variant_ratios(session), compared_with_baseline(session)
-    pairs = [
-        *(((summary.version, summary.variant), (base, summary.variant)) for summary in versions if summary.significant),
-        *(
-            ((ratio.version, ratio.variant), (ratio.version, ratio.base_variant))
-            for ratio in effects
-            if ratio.significant
-        ),
+def _rows(context: _Context, columns: Sequence[str], *, text: Callable[[Summary], str]) -> list[Row]:
+    """Returns a row for each version and way to measure it. Its values are those of the states of the cache, or one."""
+    session = context.session
+    rows: list[Row] = []
+    for version in session.versions:
+        mine = _measured(context, version)
+        if not mine:
+            nothing = _nothing(session, version).removeprefix(f"{version}: ")
+            rows.append(Row(version, (Value(nothing), *(None for _ in columns[1:])), (), version))
+            continue
+        by_key: dict[tuple[str, ...], dict[str, Summary]] = {}
+        for summary in mine:
+            cache = session.cache_of(summary.variant) or ""
+            values = session.values_of(summary.variant)
+            axes = [value_words(axis, values[axis.name]) for axis in session.differing_axes if axis.name in values]
+            key = tuple(axes) if axes or session.has_caches else (summary.variant,)
+            if cache in by_key.get(key, {}) or (not cache and not session.axes_tell_all_apart):
+                key = (*axes, summary.variant)
+            by_key.setdefault(key, {})[cache] = summary
+        many = len(session.variant_names) > 1 or not session.has_caches
+        for key, found in by_key.items():
+            shown = tuple(value_of(found[name], text(found[name])) if name in found else None for name in columns)
+            name = ", ".join((version, *(key if many else ())))
+            rows.append(Row(name, shown, (), version))
+    return rows
+
+
+def _with_facts(answer: Answer, facts: Mapping[str, Callable[[Cell], str]]) -> Answer:
+    """Returns the answer with these facts beside the rows: of the first value of each. Those without any are left
+    out."""
+    cells = [next((value.cell for value in row.values if value and value.cell), None) for row in answer.rows]
+    found = {name: tuple("" if cell is None else of(cell) for cell in cells) for name, of in facts.items()}
+    kept = {name: texts for name, texts in found.items() if any(texts)}
+    rows = [
+        replace(row, facts=tuple(texts[number] for texts in kept.values())) for number, row in enumerate(answer.rows)
     ]
-    if measured := [summary for summary in context.summaries if summary.count]:
-        storage = " and storage" if dependent_pairs(session, pairs) else ""
-        counted = _mean_of_runs(session, measured, " (95 % interval{})")
-        yield f"{on_host(session).capitalize()}{storage}; {counted}:"
+    return replace(answer, facts=tuple(kept), rows=tuple(rows))
 
+
+# --- Loads and other tasks: in words that depend on the metric and the axes only
+
+
+def _load_answer(context: _Context) -> Answer:
+    """Returns the figures of all cells, and what differs most: along the axes, and between versions."""
+    session = context.session
+    effects, versions = all_variant_ratios(session), compared_with_baseline(session)
     costs = pending_costs(session)
+    measured = [summary for summary in context.summaries if summary.count]
+    metrics = list(dict.fromkeys(summary.name for summary in measured))
+    unit = _unit_of(metric(metrics[0])) if len(metrics) == 1 else ""
+    rows = _rows(context, ("",), text=lambda summary: figure_text(summary).replace(f" {unit}" if unit else "\0", ""))
+    comparison, named = _load_comparison(session, () if costs else effects, () if costs else versions)
+    shown, left_out = chosen(rows, (*named, *_base_cells(context)))
+    counted = _mean_of_runs(session, measured, " +- 95 % interval{}") if measured else ""
+    return Answer(
+        title=_title(session, counted) if measured else "",
+        columns=("",),
+        unit=unit,
+        rows=shown,
+        left_out=left_out,
+        comparison=tuple(comparison),
+        cause=tuple(f"{version}: {'; '.join(clauses)}." for version, clauses in costs.items()),
+    )
 
-    def line(context: _Context, version: str) -> str:
-        of_version = [effect for effect in effects if effect.version == version]
-        return _load_line(context, version, of_version, costs.get(version, ()))
 
-    def text(summary: Summary) -> str:
+def _base_cells(context: _Context) -> Iterator[Cell]:
+    for version in context.session.versions:
+        if measured := _measured(context, version):
+            yield from ((version, summary.variant) for summary in _at_base(context.session, measured))
+
+
+def _unit_of(about: Metric) -> str:
+    """Returns what follows each figure of a load, which a table has in its head."""
+    return "" if about.unit in ("s", "B", "B/s") else about.label if about.unit in ("/s", "") else about.unit
+
+
+def figure_text(summary: Summary) -> str:
+    """Formats a mean with its interval and its unit, such as `12,345 queries/s +- 245`."""
+    about = metric(summary.name)
+    text = fmt.with_unit(about, summary.mean or 0.0)
+    if summary.interval is None:
+        return text
+    if fmt.passes_zero(summary):
+        return f"{text} (runs of {fmt.column(about, summary.min)} to {fmt.column(about, summary.max)})"
+    if summary.low is not None and summary.high is not None:
+        return f"{text} ({fmt.column(about, summary.low)}-{fmt.column(about, summary.high)})"
+    return f"{text} +- {fmt.interval_column(about, summary)}"
+
+
+def _load_comparison(
+    session: Session, effects: Sequence[VariantRatio], versions: Sequence[Summary]
+) -> tuple[list[str], list[Cell]]:
+    """Returns the significant differences, the largest first, how many are not significant, and the cells of those that
+    are named."""
+    base = baseline_of(session)
+
+    def of_version(summary: Summary) -> str:
         contrast = _contrast_text(metric(summary.name), summary)
-        return f"{summary.version} instead of {base}: {contrast}{_for(cell_without_base(session, summary.variant))}"
+        return f"{summary.version} instead of {base}: {contrast}{_for(cell_words_if_any(session, summary.variant))}"
 
-    yield from _version_lines(context, session.versions, line)
-    for clause in () if costs else _largest(versions, "difference", f"from {base}", text):
-        # The name of a server is written as it is.
-        yield f"{clause if clause.startswith(session.versions) else clause[0].upper() + clause[1:]}."
+    def of_axis(effect: VariantRatio) -> str:
+        named = f"{effect.version}, " if len(session.versions) > 1 else ""
+        return f"{named}{_effect_text(session, effect, '')}"
+
+    made: list[tuple[VariantRatio | Summary, str, tuple[Cell, Cell]]] = [
+        *((one, of_axis(one), ((one.version, one.variant), (one.version, one.base_variant))) for one in effects),
+        *((one, of_version(one), ((one.version, one.variant), (base, one.variant))) for one in versions),
+    ]
+    known = [found for found in made if found[0].significant is not None]
+    sure = sorted(
+        (found for found in known if found[0].significant), key=lambda found: effect_size(found[0]), reverse=True
+    )
+    lines = [f"{text}." for _, text, _ in sure[:_MAX_CLAUSES]]
+    if len(sure) > _MAX_CLAUSES:
+        more = fmt.count_text(len(sure) - _MAX_CLAUSES, "more significant difference")
+        lines.append(f"{more} in the tables.")
+    open_ones = [found for found in known if not found[0].significant]
+    together = ", all taken together" if any(found[0].differs for found in open_ones) else ""
+    if len(open_ones) == 1:
+        lines.append(f"{open_ones[0][1]}, not significant{together}.")
+    elif open_ones:
+        of = f"{len(open_ones)} of {len(known)}" if sure else f"{len(open_ones)}"
+        lines.append(f"No significant difference in {of} comparisons{together}.")
+    if made and not known:
+        lines.append(f"No effect is claimed: {_needed(session)}.")
+    return lines, [cell for _, _, cells in sure[:_MAX_CLAUSES] for cell in cells]
 
 
-def _load_line(context: _Context, version: str, effects: Sequence[VariantRatio], costs: Sequence[str]) -> str:
-    """Returns the value at the base of the axes and the largest effect along them, or the costs of what was pending, or
-    the first values if nothing is compared along an axis."""
-    session, measured = context.session, _measured(context, version)
-    if not measured:
-        return _nothing(session, version)
-    shown = _at_base(session, measured)
-    if effects:
-        shown = shown[:1]
-        named = cell_without_base(session, shown[0].variant)
-        clauses = [f"{_value_text(shown[0])}{_for(named)}"]
-        if costs:  # these have intervals of their own
-            effects = ()
-        else:
-            axes = list(dict.fromkeys(effect.axis for effect in effects))
-            of = f"of {_joined_words(axes) if len(axes) <= _MAX_CLAUSES else f'{len(axes)} axes'}"
-            clauses += _largest(effects, "effect", of, lambda effect: _effect_text(session, effect, named))
-    else:
-        clauses = _first_clauses([_value_text(value) + _for(cell_words(session, value.variant)) for value in shown])
-    clauses += (*_lacking_intervals(session, shown, effects), *costs)
-    left_out = _not_counted(context, version)
-    return f"{version}: {'; '.join(clauses)}.{left_out and f' Not counted: {left_out}.'}"
+def cell_words_if_any(session: Session, variant: str) -> str:
+    """Returns the cell in words; nothing if the session has only one variant."""
+    return cell_words(session, variant) if len(session.variant_names) > 1 else ""
 
 
 def _at_base(session: Session, measured: Sequence[Summary]) -> list[Summary]:
@@ -377,31 +502,8 @@ def _at_base(session: Session, measured: Sequence[Summary]) -> list[Summary]:
     return sorted(found, key=lambda summary: (summary.name != first, -(summary.mean or 0.0)))
 
 
-def _value_text(summary: Summary) -> str:
-    """Formats a mean with its interval, such as `12,345 queries/s (12,100 to 12,590)`."""
-    about, interval = metric(summary.name), fmt.drawn_interval(summary)
-    text = fmt.with_unit(about, summary.mean or 0.0)
-    if fmt.passes_zero(summary):
-        return f"{text} (runs of {fmt.column(about, summary.min)} to {fmt.column(about, summary.max)})"
-    return text if interval is None else f"{text} ({' to '.join(fmt.column(about, end) for end in interval)})"
-
-
 def _for(cell: str) -> str:
     return f" for {cell}" if cell else ""
-
-
-def _largest(found: Sequence[_Compared], what: str, of: str, text: Callable[[_Compared], str]) -> Iterator[str]:
-    """Yields the largest contrast that is significant, as in its table. A single one is given in any case, and none
-    without an interval."""
-    known = [contrast for contrast in found if contrast.significant is not None]
-    significant = [contrast for contrast in known if contrast.significant]
-    together = ", all taken together" if any(contrast.differs for contrast in known) else ""
-    if len(known) == 1:
-        yield f"{text(known[0])}, {'significant' if significant else f'not significant{together}'}"
-    elif significant:
-        yield f"{text(max(significant, key=effect_size))}, largest significant {what} of {len(known)} compared"
-    elif known:
-        yield f"no significant {what} {of} ({len(known)} compared{together})"
 
 
 def _effect_text(session: Session, effect: VariantRatio, named: str) -> str:
@@ -426,53 +528,84 @@ def _needed(session: Session) -> str:
     return f"{MIN_RUNS} {'sessions' if isinstance(session, CombinedSession) else 'runs'} of each are needed"
 
 
-def _lacking_intervals(session: Session, shown: Sequence[Summary], effects: Sequence[VariantRatio]) -> Iterator[str]:
-    """Yields that values have no interval, and that therefore no effect is claimed."""
-    unclaimed = bool(effects) and all(effect.significant is None for effect in effects)
-    if unclaimed or any(summary.interval is None for summary in shown[:_MAX_CLAUSES]):
-        yield f"no interval{', so no effect is claimed' if unclaimed else ''}: {_needed(session)}"
-
-
 # --- Timed starts: how long they take, the comparison, and what takes the time
 
-_LARGE_SHARE = 0.25
-"""A phase is mentioned from this share of the startup on; if none has it, the longest ones are."""
-_MAX_PHASES = 2
+_EXPLAINED = 0.9
+"""Share of a start that the phases of its answer explain, or the answer says what is not named."""
+_MAX_PHASES = 4
 _MANY_TABLES = 5000
 """Number of tables from which on reads are given for each table. With fewer, most reads are of other files."""
-_NOT_WARM = " (not proved warm)"
 
 
-def _start_answers(context: _Context, *, each_version: bool, reason: bool) -> Iterator[str]:
-    """Yields what the figures are, a line for each version, one comparison, and what takes the time."""
+def _start_answer(context: _Context) -> Answer:
+    """Returns the seconds of each server by state of the cache, one comparison, and what takes the time."""
     session = context.session
     measured = [summary for summary in context.summaries if summary.count]
-    conditions = f"{session.title}{_conditions(context, measured)}"
-    if measured and each_version:
-        yield conditions
-    versions = [version for version in session.versions if each_version or not _measured(context, version)]
-    yield from _version_lines(context, versions, _start_line)
-    if each_version or len(session.versions) > 1 or settings_axis(session) is not None:
-        yield from _start_comparison(context, measured)
-    if reason:
-        yield from _reason(context, measured)
-    yield from _redo_read(context, measured)
-    yield from _predicted(context.session, measured)
-    if measured and not each_version:  # a table follows
-        yield conditions
+    caches = list(dict.fromkeys(session.cache_of(summary.variant) or "" for summary in measured)) or [""]
+    rows = _rows(context, caches, text=mean_text)
+    comparison, named = _start_comparison(context, measured)
+    shown, left_out = chosen(rows, named)
+    answer = Answer(
+        title=_title(session, *_conditions(context, measured)) if measured else "",
+        columns=tuple(f"{cache}, not proved warm" if cache == SECOND_START else cache for cache in caches),
+        rows=shown,
+        left_out=left_out,
+        comparison=tuple(comparison),
+        cause=(*_reason(context, measured), *_redo_read(context, measured), *_predicted(session, measured)),
+    )
+    traced = traced_runs(session)
+    return _with_facts(
+        answer,
+        {
+            "opens": lambda cell: _opened(traced.get(cell, ())),
+            **_reads_fact(context),
+        },
+    )
 
 
-def _conditions(context: _Context, measured: Sequence[Summary]) -> str:
-    """Returns the host, and the number of tables and of runs behind the figures, where they are the same for all."""
+def _title(session: Session, *words: str) -> str:
+    """Returns what the figures are, in which session, on which host and with which storage."""
+    where, storage = on_host(session), speed_words(session)
+    about = ", ".join(filter(None, words))
+    return f"{session.title} {where}{f': {about}' if about else ''}{f' ({storage})' if storage else ''}"
+
+
+def _opened(runs: Sequence[Run]) -> str:
+    """Returns how many tablespaces these traced starts opened, or `all`."""
+    opened = mean(run.opened_files.tablespaces_opened for run in runs)
+    tables = mean(run.contents.tables_found for run in runs)
+    if opened is None:
+        return ""
+    return "all" if tables and opened >= tables else f"{opened:,.0f}"
+
+
+def _reads_fact(context: _Context) -> dict[str, Callable[[Cell], str]]:
+    """Returns the requests and bytes of a start as a fact: for each table if all starts had many, or all of them."""
+    runs = [run for found in context.measured.values() for run in found]
+    is_of_each = all((run.contents.tables_found or 0) >= _MANY_TABLES for run in runs)
+
+    def text(cell: Cell) -> str:
+        found = context.measured[cell]
+        tables = mean(run.contents.tables_found for run in found) if is_of_each else 1.0
+        size, requests = mean(run.metrics.get("read_bytes") for run in found), own_read_requests(context.session, found)
+        if not tables or size is None:
+            return ""
+        each = "" if requests is None else f"{requests:,.0f}, "
+        if requests is not None and is_of_each:
+            each = f"{requests / tables:.{3 if requests >= tables else 2}g}, "
+        return f"{each}{fmt.size(round(size / tables))}"
+
+    return {"reads a table" if is_of_each else "reads": text}
+
+
+def _conditions(context: _Context, measured: Sequence[Summary]) -> tuple[str, str]:
+    """Returns the number of tables, where it is the same for all, and of how many runs the figures are."""
     runs = [run for summary in measured for run in context.measured[summary.version, summary.variant]]
     tables = {run.contents.tables_found for run in runs}
     proper = [summary for summary in measured if not context.session.is_second_start(summary.variant)] or measured
     number = tables.pop() if len(tables) == 1 else None
-    if not proper:
-        return ""
-    counted = _mean_of_runs(context.session, proper, " +- 95 % interval{}")
-    tables_text = "" if number is None else f", {fmt.count_text(number, 'table')}"
-    return f" {on_host(context.session)}{tables_text}; {counted}:"
+    tables_text = "" if number is None else fmt.count_text(number, "table")
+    return tables_text, _mean_of_runs(context.session, proper, " +- 95 % interval{}")
 
 
 def _mean_of_runs(session: Session, measured: Sequence[Summary], interval: str) -> str:
@@ -488,33 +621,22 @@ def _mean_of_runs(session: Session, measured: Sequence[Summary], interval: str) 
     return f"{what}{interval if has_interval else '{}'}".format(f" {scope(session)}")
 
 
-def _start_line(context: _Context, version: str) -> str:
-    mine = _measured(context, version)
-    if not mine:
-        return _nothing(context.session, version)
-    second = context.session.is_second_start
-    clauses = _first_clauses(
-        [f"{summary.variant}{_NOT_WARM if second(summary.variant) else ''} {mean_text(summary)}" for summary in mine]
-    )
-    left_out = _not_counted(context, version)
-    return f"{version}: {'; '.join(clauses)}{left_out and f' (not counted: {left_out})'}"
-
-
-def _start_comparison(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
-    """Yields the comparison of the slowest and the fastest version, or of a single version's variants.
+def _start_comparison(context: _Context, measured: Sequence[Summary]) -> tuple[list[str], list[Cell]]:
+    """Returns the comparison of the slowest and the fastest version, or of a single version's variants, with the cells
+    that it names.
 
     It is of the first variant that several versions have, so usually of cold starts."""
     proper = [summary for summary in measured if not context.session.is_second_start(summary.variant)]
     for variant in dict.fromkeys(summary.variant for summary in proper):
         same = [summary for summary in proper if summary.variant == variant]
         if len(same) > 1:
-            yield from _faster(context, same, lambda summary: summary.version, f", {variant}")
-            return
+            ends = compare_ends(context.session, same)
+            lines = list(_faster(context, same, lambda summary: summary.version, f", {variant}"))
+            return lines, [(one.version, one.variant) for one in (ends.fast, ends.slow)]
     settings = settings_axis(context.session)
     if settings is not None and proper:
-        yield from _compared_settings(context, settings, proper[0].variant)
-    else:
-        yield from _faster(context, proper, lambda summary: f"The {summary.variant} start", "")
+        return list(_compared_settings(context, settings, proper[0].variant)), []
+    return list(_faster(context, proper, lambda summary: f"The {summary.variant} start", "")), []
 
 
 def settings_axis(session: Session) -> Axis | None:
@@ -533,7 +655,7 @@ def _compared_settings(context: _Context, axis: Axis, base_variant: str) -> Iter
     if alike := [_axis_value(context.session, axis, ratio) for ratio in ratios if ratio.significant is False]:
         clauses.append(f"no significant difference: {', '.join(alike)}")
     pairs = [((ratio.version, ratio.base_variant), (ratio.version, ratio.variant)) for ratio in sure]
-    where = f" {storage_words(context.session)}" if dependent_pairs(context.session, pairs) else ""
+    where = f" {storage_name(context.session)}" if dependent_pairs(context.session, pairs) else ""
     if clauses:
         yield f"Compared with {axis.base}{where}: {'; '.join(clauses)}."
     elif ratios:
@@ -578,7 +700,7 @@ def _faster(context: _Context, found: Sequence[Summary], name: Callable[[Summary
         its_runs = context.measured[fast.version, fast.variant]
         verb = "recovers" if any(run.startup.crash_proof for run in its_runs) else "starts"
         pair = ((fast.version, fast.variant), (slow.version, slow.variant))
-        storage = f", {storage_words(context.session)}" if dependent_pairs(context.session, [pair]) else ""
+        storage = f", {storage_name(context.session)}" if dependent_pairs(context.session, [pair]) else ""
         yield f"{name(fast)} {verb} {times} than {_inside(name(slow))}{where}{storage}."
 
 
@@ -590,22 +712,54 @@ def _inside(name: str) -> str:
 def _reason(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
     """Yields what takes the time of the slowest start."""
     slow = slowest_start(context.session, measured)
-    if slow is None:
+    means = context.phases.get((slow.version, slow.variant), {}) if slow is not None else {}
+    if slow is None or not means:
         return
     runs = context.measured[slow.version, slow.variant]
-    means = context.phases.get((slow.version, slow.variant), {})
     estimated = phase_table.estimated_phases((run.startup.phases for run in runs), means)
-    clauses = [
-        *_phases(phase_table.of_the_start(means), estimated),
-        *_reads_per_table(context.session, runs),
-        *_tablespaces(traced_runs(context.session).get((slow.version, slow.variant), ())),
-    ]
-    if clauses:
-        yield f"Why {slow.version} takes {seconds_with_digits(slow.mean or 0.0)} {slow.variant}: {'; '.join(clauses)}."
+    taken = _time_taken(slow.mean or 0.0, phase_table.of_the_start(means), estimated)
+    files = _files_opened(traced_runs(context.session).get((slow.version, slow.variant), ()))
+    yield f"{slow.version} {slow.variant}: {taken}{files}."
     if phase_table.has_hidden_phases(means):
         yield "The log shows more phases with log_error_verbosity=3, the tool's default."
     if after := {name: seconds for name, seconds in means.items() if phase_table.is_after_the_start(name)}:
-        yield f"First queries after that: {', '.join(_phases(after))}."
+        longest = sorted(after, key=lambda name: -after[name])[:_MAX_PHASES]
+        texts = [f"{seconds_with_digits(after[name])} {name}" for name in longest]
+        yield f"First queries after that: {', '.join(texts)}."
+
+
+def _files_opened(runs: Sequence[Run]) -> str:
+    """Returns how many of the opened tablespaces were modified before the kill."""
+    opened = mean(run.opened_files.tablespaces_opened for run in runs)
+    modified = mean(run.opened_files.tablespaces_modified for run in runs)
+    return (
+        "" if not opened or modified is None else f"; {modified:,.0f} of {opened:,.0f} opened tablespaces are modified"
+    )
+
+
+def _time_taken(whole: float, means: Mapping[str, float], estimated: Container[str]) -> str:
+    """Returns the longest phases of a start until they explain enough of it, and what the others leave."""
+    unnamed = max(0.0, whole - sum(means.values())) + means.get(phase_table.UNNAMED, 0.0)
+    named = sorted((name for name in means if name != phase_table.UNNAMED), key=lambda name: -means[name])
+    shown: list[str] = []
+    while len(shown) < min(len(named), _MAX_PHASES) and sum(means[name] for name in shown) < _EXPLAINED * whole:
+        shown.append(named[len(shown)])
+    figures = [fmt.estimate(seconds_with_digits(means[name]), name in estimated) for name in shown]
+    explained = sum(means[name] for name in shown)
+    if len(shown) == 1:
+        text = f"{figures[0].removesuffix(' s')} of {seconds_with_digits(whole)} are {shown[0]}"
+    else:
+        texts = [f"{figure} {name}" for figure, name in zip(figures, shown, strict=True)]
+        text = " ".join(filter(None, (_joined_words(texts), f"of {seconds_with_digits(whole)}")))
+    if explained >= _EXPLAINED * whole:
+        return text
+    shorter = sum(means[name] for name in named[len(shown) :])
+    rest = [f"{seconds_with_digits(shorter)} in {fmt.count_text(len(named) - len(shown), 'shorter phase')}"] * (
+        len(named) > len(shown)
+    )
+    if unnamed > (1 - _EXPLAINED) * whole:
+        rest.append(f"{seconds_with_digits(unnamed)} between lines of the log that do not show what the server did")
+    return f"{text}; {', '.join(rest)}" if rest else text
 
 
 def _redo_read(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
@@ -672,103 +826,76 @@ def slowest_flavor(session: Session) -> str | None:
     return None if slow is None else next(run.flavor for run in session.runs if run.version == slow.version)
 
 
-def _reads_per_table(session: Session, runs: Sequence[Run]) -> Iterator[str]:
-    tables = mean(run.contents.tables_found for run in runs)
-    size, requests = mean(run.metrics.get("read_bytes") for run in runs), own_read_requests(session, runs)
-    if not tables or size is None:
-        return
-    if tables < _MANY_TABLES:
-        yield f"{fmt.size(round(size))} read" + (
-            "" if requests is None else f" in {fmt.count_text(round(requests), 'request')}"
-        )
-        return
-    each = None if requests is None else f"{requests / tables:.2g}"
-    reads = "" if each is None else f" in {each} read{'' if each == '1' else 's'}"
-    yield f"{fmt.size(round(size / tables))}{reads} for each table"
-
-
-def _phases(means: Mapping[str, float], estimated: Container[str] = ()) -> Iterator[str]:
-    whole = sum(means.values())
-    longest = sorted(means, key=lambda name: -means[name])[:_MAX_PHASES] if whole else []
-    large = [name for name in longest if means[name] >= _LARGE_SHARE * whole] or longest
-    if large:
-        figures = {name: fmt.estimate(seconds_with_digits(means[name]), name in estimated) for name in large}
-        yield ", ".join(f"{figure} {_phase_words(name)}" for name, figure in figures.items())
-
-
-def _phase_words(name: str) -> str:
-    return f"between two lines of the log ({name})" if name == phase_table.UNNAMED else name
-
-
-def _tablespaces(runs: Sequence[Run]) -> Iterator[str]:
-    """Yields how many tablespaces these traced starts opened, modified and read, if there are any."""
-    opened = mean(run.opened_files.tablespaces_opened for run in runs)
-    if opened is None:
-        return
-    counts = [f"{fmt.count_text(round(opened), 'tablespace')} opened"]
-    modified, read = (
-        mean(run.opened_files.tablespaces_modified for run in runs),
-        mean(run.opened_files.tablespaces_read for run in runs),
-    )
-    if modified is not None:
-        counts.append(f"{modified:,.0f} of them modified")
-    if claim_verdict(runs) == OPENS_ONLY and read is not None:
-        counts.append(f"{read:,.0f} read")
-    yield ", ".join(counts)
-
-
 # --- Growth
 
 
-def _growth_answers(context: _Context, curves: Sequence[Curve]) -> Iterator[str]:
-    """Yields what the figures are, and a sentence for each curve of a version."""
-    session = context.session
+def _growth_answer(context: _Context) -> Answer:
+    """Returns the seconds for each number of tables, and the form and the prediction of each curve."""
+    session, curves = context.session, growth_curves(context.session)
     error = " +- 95 % intervals" if any(summary.interval is not None for summary in context.summaries) else ""
     if error and is_over_sessions(session):
         error = " (95 % intervals)"
-    yield f"{session.title} {on_host(session)}; means{error} {scope(session)}:"
-    for version in context.session.versions:
-        own = [_growth(context.session, curve) for curve in curves if curve.version == version]
-        yield from own or (_nothing(context.session, version),)
+    caches = tuple(dict.fromkeys(session.cache_of(summary.variant) or "" for summary in context.summaries))
+    rows = _rows(context, caches, text=mean_text)
+    named = [_named_by_tables(context, row) for row in rows]
+    shown, left_out = chosen(named, [])
+    return _with_facts(
+        Answer(
+            title=_title(session, f"means{error} {scope(session)}"),
+            columns=caches,
+            rows=shown,
+            left_out=left_out,
+            comparison=tuple(_growth(session, curve) for curve in sorted(curves, key=_largest_s, reverse=True)),
+        ),
+        {"ms a table": lambda cell: _per_table(context, cell)},
+    )
+
+
+def _per_table(context: _Context, cell: Cell) -> str:
+    found = [(run.metrics.get(STARTUP_METRIC), run.contents.tables_found) for run in context.measured[cell]]
+    each = mean(1000 * seconds / tables for seconds, tables in found if seconds is not None and tables)
+    return "" if each is None else f"{each:.3g}"
+
+
+def _named_by_tables(context: _Context, row: Row) -> Row:
+    """Returns the row with the number of tables that its starts found as its name."""
+    cell = next((value.cell for value in row.values if value and value.cell), None)
+    tables = mean(run.contents.tables_found for run in context.measured.get(cell, ())) if cell else None
+    return row if tables is None else replace(row, name=f"{row.version}, {tables:,.0f} tables")
+
+
+def _largest_s(curve: Curve) -> float:
+    _, runs = curve.points[-1]
+    return mean(run.metrics.get(STARTUP_METRIC) for run in runs) or 0.0
 
 
 def _growth(session: Session, curve: Curve) -> str:
-    tables, runs = curve.points[-1]
-    largest = summary_of(curve.version, curve.variant, STARTUP_METRIC, runs, sample_of(session, runs, STARTUP_METRIC))
-    text = f"{curve.version} needs {_time(session, largest)} with {tables:,} tables"
+    """Returns what each table adds to a start, and what is predicted from it."""
+    named = f"{curve.version} {session.cache_of(curve.variant) or curve.variant}"
     found, requested = curve.fit, session.design.predict
     if found is None:
-        return f"{text}; {LINE_NEEDS}."
-    if found.form == LINE:
-        line = "a straight line " + ("fits" if found.called == LINE else "cannot be told from a curve")
-        error = "" if found.per_table_error_s is None else f" +- {1000 * found.per_table_error_s:.2g}"
-        text += (
-            f"; {line}: {seconds_with_digits(max(0.0, found.fixed_s))} and {1000 * found.per_table_s:.3g}{error} "
-            "ms for each table"
-        )
+        return f"{named}: {LINE_NEEDS}."
+    step = found if found.form == LINE else found.steepest_step(curve.between)
+    error = "" if step.per_table_error_s is None else f" +- {1000 * step.per_table_error_s:.2g}"
+    each = f"{1000 * step.per_table_s:.3g}{error} ms for each table"
+    if isinstance(step, LineFit):
+        line = "fits" if found.called == LINE else "cannot be told from a curve"
+        text = f"a straight line {line}: {seconds_with_digits(max(0.0, found.fixed_s))} and {each}"
     else:
-        step = found.steepest_step(curve.between)
-        error = "" if step.per_table_error_s is None else f" +- {1000 * step.per_table_error_s:.2g}"
-        over = (
-            "" if curve.between is None or not error else f", with the spread between {curve.between.sessions} sessions"
-        )
-        text += (
-            f"; no straight line fits: from {step.start:,.0f} to {step.end:,.0f} tables, where they add most, "
-            f"{1000 * step.per_table_s:.3g}{error} ms for each{over}"
-        )
-    return f"{text}{'' if requested is None else _prediction(curve, found.predict(requested), requested)}."
+        over = f", with the spread between {curve.between.sessions} sessions" if curve.between and error else ""
+        text = f"no straight line fits: up to {each}, from {step.start:,.0f} to {step.end:,.0f} tables{over}"
+    predicted = "" if requested is None else f"; {_prediction(curve, found.predict(requested), requested)}"
+    return f"{named}: {text}{predicted}."
 
 
 def _prediction(curve: Curve, found: Prediction, tables: int) -> str:
     """Returns the prediction with its error at the largest point. It has no figure if that error is too large."""
-    tested = curve.held_out
-    if tested is None:
-        test = f"not tested: {TEST_NEEDS}"
-    else:
-        test = f"tested at {tested.tables:,}: {seconds_with_digits(tested.measured_s)} measured"
-        if tested.off is not None:
-            test += f", {fmt.whole_percent(abs(tested.off))} {'above' if tested.off >= 0 else 'below'} its prediction"
+    tested, test = curve.held_out, f"not tested: {TEST_NEEDS}"
+    if tested is not None:
+        off = "" if tested.off is None else f", {fmt.whole_percent(abs(tested.off))} "
+        side = "" if tested.off is None else f"{'above' if tested.off >= 0 else 'below'} its prediction"
+        test = f"tested at {tested.tables:,}: {seconds_with_digits(tested.measured_s)} measured{off}{side}"
     if curve.predicts is False:
-        return f"; no prediction for {tables:,} ({test})"
+        return f"no prediction for {tables:,} ({test})"
     interval = f" ({' to '.join(map(seconds_with_digits, found.interval))})" if found.interval else ""
-    return f", and so {seconds_with_digits(found.seconds)}{interval} with {tables:,} ({test})"
+    return f"predicted with {tables:,}: {seconds_with_digits(found.seconds)}{interval}, {test}"

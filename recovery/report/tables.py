@@ -15,6 +15,7 @@ from recovery.analysis.growth import growth_curves
 from recovery.analysis.summary import is_compared, main_metrics, metric_names
 from recovery.metrics import metric
 from recovery.model import Session, Table
+from recovery.report.answer import Answer
 from recovery.report.fmt import count_text
 from recovery.report.metric_tables import axis_tables, earlier_table, runs_table, summary_tables, version_tables
 from recovery.report.settings_tables import (
@@ -60,8 +61,9 @@ class Document:
     """What a report has in every format: of a session, or of the hosts of a fleet."""
 
     heading: str
-    paragraphs: tuple[str, ...]
-    """The question, the answer, and the state."""
+    question: str
+    answer: Answer
+    state: str
     tables: tuple[Table, ...]
     commands: tuple[str, ...]
     """Those that repeat it."""

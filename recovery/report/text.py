@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from recovery.model import Session, Table
 from recovery.report import fmt
-from recovery.report.summary_text import answers
+from recovery.report.answer import Answer, printable, row_lines
+from recovery.report.summary_text import answer_of
 from recovery.report.tables import Document, all_tables, heading, status_line
 
 WIDTH = 78
@@ -18,19 +19,36 @@ _ASCII_SPELLINGS = str.maketrans(
 
 def render(session: Session) -> str:
     """Returns the whole report, which ends with a newline."""
-    words = (session.question, *answers(session), status_line(session))
-    return render_document(Document(heading(session), words, all_tables(session), (session.command,)))
+    document = Document(
+        heading(session),
+        session.question,
+        answer_of(session),
+        status_line(session),
+        all_tables(session),
+        (session.command,),
+    )
+    return render_document(document)
 
 
 def render_document(document: Document) -> str:
     title = paragraph(document.heading)
     lines = [*title, "=" * max(map(len, title))]
-    for words in document.paragraphs:
-        lines += paragraph(words)
+    lines += (*paragraph(document.question), *answer_lines(document.answer), *paragraph(document.state))
     for table in document.tables:
         lines += ["", *_table(table)]
     lines += ["", "To repeat it:", *(line for command in document.commands for line in command_lines(command))]
     return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def answer_lines(answer: Answer) -> Iterator[str]:
+    """Yields the answer with its bars."""
+    answer = printable(answer, _ascii)
+    if answer.title:
+        yield from ("", *paragraph(f"{answer.title}:"))
+    yield from row_lines(answer, WIDTH, ascii_only=True)
+    for sentence in (*answer.sentences, *answer.warnings):
+        yield from paragraph(sentence)
+    yield ""
 
 
 def paragraph(text: str, *, width: int = WIDTH) -> list[str]:
@@ -86,19 +104,9 @@ def _table(table: Table) -> Iterator[str]:
             yield ""
         columns = fmt.widths(part, WIDTH, gap=gap)
         for row in (part.headers, *part.rows):
-            yield from _row(row, part.numeric, columns, gap=gap)
+            yield from fmt.row_lines(row, part.numeric, columns, gap=gap)
     for note in table.notes:
         yield from fmt.wrap_text(note, WIDTH)
-
-
-def _row(row: tuple[str, ...], numeric: tuple[bool, ...], columns: tuple[int, ...], *, gap: int) -> Iterator[str]:
-    cells = [fmt.wrap_text(cell, width) for cell, width in zip(row, columns, strict=True)]
-    for number in range(max(map(len, cells))):
-        parts = []
-        for lines, is_number, width in zip(cells, numeric, columns, strict=True):
-            text = lines[number] if number < len(lines) else ""
-            parts.append(text.rjust(width) if is_number else text.ljust(width))
-        yield (" " * gap).join(parts)
 
 
 def _ascii(text: str) -> str:

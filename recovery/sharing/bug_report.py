@@ -32,7 +32,7 @@ from recovery.report import fmt
 from recovery.report.host_words import basis_words, reads_words, scope, stronger_words
 from recovery.report.stack_tables import MAX_SHOWN_FRAMES
 from recovery.report.summary_text import (
-    answers,
+    answer_of,
     cell_without_base,
     compare_ends,
     seconds_with_digits,
@@ -181,7 +181,11 @@ def _sections(
         files = not finding.compared
         figures = _load_table(session, cells) if slow is None else _startup_table(session, cells, files=files)
     other = (compared,) if compared is not None else ()
-    found = answers(session, each_version=slow is None, reason=not finding.compared, host=False)
+    answer = answer_of(session)
+    cause = () if finding.compared else answer.cause
+    # A table follows that has the rows, unless it was counted what survived.
+    title = (f"{answer.title}:",) if answer.title else ()
+    found = (*answer.comparison, *cause, *title) if cells else answer.lines
     yield "Actual behaviour", (*found, figures, *other)
     yield "Expected behaviour", tuple([_YOURS] if slow is None else _expected(session, product, slow, finding))
     run = slowest_run(session, slow)

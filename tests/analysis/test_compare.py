@@ -510,7 +510,7 @@ def test_a_ratio_that_changes_with_the_storage_names_it() -> None:
         return [replace(made, runs=tuple(runs), settings={"tables": 200_000, "schemas": 1})]
 
     def sentence(first: list[Session], second: list[Session]) -> str:
-        return comparison_answer(compare(first, second), (first, second), (["a"], ["b"]))[0]
+        return comparison_answer(compare(first, second), (first, second), (["a"], ["b"])).comparison[0]
 
     waits, alike, other = side("5.7.22", 400_000.0), side("8.0.31", 600_000.0), side("mariadb-10.11.5", 8000.0)
     same = "The second takes 1.00 times as long as the first, cold"

@@ -151,6 +151,21 @@ def test_notes_and_errors_of_the_server_are_printed_once(
     assert printed == ["killed now", "Note", "Note", "killed now", silence, "killed now"]
 
 
+def test_an_estimate_is_a_table_of_its_parts_with_the_longest_first(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = replace(STATE, dirty_pages=20_000, read_share=1.0)
+    Server(monkeypatch, (state, estimate_start(state)))
+    assert run(["estimate", "--socket", "/run/s"]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert re.match(r"If it were killed now: [\d.]+ s \([\d.]+ to [\d.]+\), of which:$", head)
+    parts = [line.split("  ")[0] for line in lines[:2]]
+    assert parts == ["pages", "process"]
+    assert lines[0].count("\u2588") > lines[1].count("\u2588")
+    assert "Largest lever: pages, " in "\n".join(lines)
+    assert "Note: it is read-only." in lines
+
+
 def test_a_connection_that_was_closed_while_idle_is_replaced_at_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -361,20 +361,13 @@ def test_the_page_has_the_doubts_of_each_session_beside_its_figures(tmp_path: Pa
     answer, _, rest = page.partition("<nav")
     (box,) = re.findall(r'<ul class="doubts">(.*?)</ul>', answer, re.DOTALL)
     found = findings_of_each_cell(load_session(kept_sessions / DOUBTED))
-    assert re.findall(r'<a href="#warning-1">What to do</a>, <a href="#warnings">(\d+) more', box) == [
-        str(len(found) * len(hosts) - 1)
-    ]
+    assert f"{len(found) * len(hosts)} warnings in " in re.sub("<[^>]+>", "", box)
     named = re.findall(r"<h3>([^<]*)</h3>", rest.partition('<section id="warnings"')[2].partition("</section>")[0])
     assert len(named) == len(found) * len(hosts)
     assert all(sum(host in re.split(r"[:, ]+", name) for name in named) == len(found) for host in hosts)
     doubts = doubts_by_cell(load_session(kept_sessions / DOUBTED))
     assert len(re.findall(r'class="number doubted" title="[^"]+"', rest)) == len(doubts) * len(hosts)
     assert len(re.findall(r'<tspan[^>]*class="doubt">!<title>', rest)) == len(doubts) * len(hosts)
-
-
-def test_the_first_ratio_is_large(folder: Path) -> None:
-    page = render_html(read_fleet(folder))
-    assert re.findall(r'<span class="figure">([^<]*)</span>', page) == ["1.34"]
 
 
 def test_two_commands_have_sections_of_their_own(folder: Path, kept_sessions: Path) -> None:

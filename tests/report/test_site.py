@@ -230,7 +230,7 @@ def test_fewer_than_five_sessions_show_their_means_without_their_first_starts(si
     assert "5.7.22 39.5, 46.3, 67.5 and 86.2 s, 4 sessions" in text
     assert "mariadb-10.11.5 3.90, 5.57 and 7.53 s, 3 sessions" in text
     assert "5.7.22: 39.5 to 86.2, 4 sessions" in text.replace("cold 5.7.22 ", "5.7.22: ")
-    assert "0.48 +- 0.08 s, one session" in text
+    assert "0.48 s \u00b1 0.08, one session" in text
 
 
 def test_the_text_beside_each_bar_fits_on_a_phone(site: Path) -> None:
@@ -397,7 +397,7 @@ def test_a_question_is_answered_by_each_of_its_servers(site: Path) -> None:
     questions = text_of_part(section_of(site / "index.html", "questions"))
     assert line in questions
     for server in ("5.7.22", "8.0.31"):
-        assert re.search(rf"{re.escape(server)}: [0-9.,]+ (?:s|queries/s)", questions), "a load"
+        assert re.search(rf"{re.escape(server)}, [^:]+: [0-9.,]+ (?:s|\u00b1 [0-9.,]+ queries/s)", questions), "a load"
 
 
 def text_of_part(markup: str) -> str:

@@ -58,9 +58,8 @@ def test_the_text_of_two_versions_has_all_that_the_tracker_asks_for(four: Sessio
     assert headings == ["Synopsis", "Category", "Severity", "Version", "OS", "CPU Architecture"]
     builds = section(text, "Description")[:2]
     assert [line.rpartition(" ")[2] for line in builds] == ["11418b78308a", "a4105a6ea812"]
-    faster, why, *_, last = section(text, "Actual behaviour")
+    faster, _, *_, last = section(text, "Actual behaviour")
     assert "1.19 times faster (1.15-1.23) than 8.0.31, cold" in faster
-    assert "140.3 kB in 2.9 reads for each table" in why
     assert last.split() == ["8.0.31", "second", "start", "57.61", "2.84", "80.5", "kB,", "3.00"]
     (expected,) = section(text, "Expected behaviour")
     assert expected == "8.0.31 takes no longer than 5.7.22, which needs 64.0 s."
@@ -283,10 +282,7 @@ def test_settings_are_compared_with_their_base(kept_sessions: Path) -> None:
     session = load_session(kept_sessions / "2026-11-26-what-helps-8.0.31")
     text = " ".join(rendered(session).split())
     assert "takes 61.1 s cold with plain, and 25.9 s with force-recovery (8.0.31, 200,000 tables)" in text
-    assert (
-        "Compared with plain on this storage (24,000 reads/s by one thread, 98,000 by 16): one-tablespace takes 0.02"
-        in text
-    )
+    assert "Compared with plain on this storage: one-tablespace takes 0.02" in text
     alike = replace(
         session, runs=tuple(run for run in session.runs if run.variant in ("cold-plain", "cold-definition-cache")),
         variants=tuple(

@@ -498,7 +498,8 @@ def _element(name: str, *inner: str, **attributes: _Attribute) -> Markup:
         )
         for key, value in attributes.items()
     )
-    return Markup("<{0}{1}>{2}</{0}>").format(name, Markup("").join(pairs), Markup("").join(inner))
+    shown = (one if isinstance(one, Markup) else fmt.plus_minus(one) for one in inner)
+    return Markup("<{0}{1}>{2}</{0}>").format(name, Markup("").join(pairs), Markup("").join(shown))
 
 
 def _number(value: float) -> str:

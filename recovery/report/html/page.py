@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha256
 
@@ -19,12 +19,13 @@ from markupsafe import Markup
 
 from recovery.analysis.combined import CombinedSession
 from recovery.analysis.opened_files import FAILS, HOLDS, OPENS_ONLY
-from recovery.analysis.summary import is_compared
-from recovery.analysis.warnings import CHECKS, findings_of_each_cell, not_checked
+from recovery.analysis.summary import Cell, is_compared
+from recovery.analysis.warnings import CHECKS, doubts_by_cell, findings_of_each_cell, not_checked
 from recovery.linux.files import template_dir
 from recovery.model import EXTRA_RUN_WORDS, Finding, Session, Table, Verdict
 from recovery.phase_table import sorted_phases
 from recovery.report import fmt
+from recovery.report.answer import Answer
 from recovery.report.claims import ClaimVerdict
 from recovery.report.html.advice import Advice, advice
 from recovery.report.html.parts import (
@@ -42,7 +43,7 @@ from recovery.report.html.parts import (
 )
 from recovery.report.html.session_charts import is_phase
 from recovery.report.settings_tables import findings_by_hint
-from recovery.report.summary_text import MORE_VERSIONS, advice_of, answers
+from recovery.report.summary_text import advice_of, answer_of
 from recovery.report.tables import Section, heading, page_tables, sections_of, status_line
 
 # --- Sections
@@ -183,82 +184,6 @@ def _folded_each(key: str, found: Tables) -> Iterator[Part]:
         yield FoldedParts(table.title, table_parts(f"{key}-{number}", table))
 
 
-# --- The answer: its first figure is large, and each line is followed by the warnings that doubt its figures
-
-_FIGURE = re.compile(
-    r"\d[\d,.]*(?: \+- [\d,.]+)?(?: of [\d,]+ (?:crashes|damages)\b| %| (?:[a-z]+/s|ms|s|times)\b)", re.ASCII
-)
-_MAX_DOUBTS = 2
-"""Most warnings below one line; of more, it has the first."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A line of the answer."""
-
-    line: Markup
-    version: str
-    """What it is about; empty if that is not a single version."""
-    doubts: tuple[Finding, ...]
-    """The warnings about its figures."""
-
-    @property
-    def shown(self) -> tuple[tuple[str, Finding], ...]:
-        """The most important warnings, each with what it is about, without the version."""
-        first = self.doubts if len(self.doubts) <= _MAX_DOUBTS else self.doubts[:1]
-        return tuple((finding.about.removeprefix(self.version).strip(), finding) for finding in first)
-
-    @property
-    def more(self) -> int:
-        return len(self.doubts) - len(self.shown)
-
-
-def _answers(session: Session) -> tuple[Answer, ...]:
-    found = findings_of_each_cell(session)
-    about = {finding: _version_of(finding.about, session.versions) for finding in found}
-    lines: list[Answer] = []
-    has_figure = False
-    for text in answers(session):
-        version = _version_of(text, session.versions)
-        figure = _FIGURE.search(text, len(version)) if version and not has_figure else None
-        has_figure |= figure is not None
-        is_first = version and version not in {answer.version for answer in lines}
-        doubts = [finding for finding in found if about[finding] == version] if is_first else []
-        doubts.sort(key=lambda finding: -_share_in(text, finding.about.removeprefix(version)))
-        lines.append(Answer(marked_up(text, version, figure), version, tuple(doubts)))
-    # What concerns a version without a line of its own is below the line that counts those; all else is below the last.
-    named = {answer.version for answer in lines if answer.version}
-    others = [finding for finding in found if about[finding] not in named]
-    for number, line in enumerate(lines):
-        if line.line.endswith(MORE_VERSIONS):
-            lines[number] = replace(line, doubts=tuple(finding for finding in others if about[finding]))
-            others = [finding for finding in others if not about[finding]]
-    if others:
-        lines.append(Answer(Markup(""), "", tuple(others)))
-    return tuple(lines)
-
-
-def _share_in(line: str, cell: str) -> float:
-    """Returns how much of the name of a cell is in a line: warnings about its figures come first."""
-    parts = [part.strip() for part in cell.split(",")]
-    return sum(part in line for part in parts) / len(parts)
-
-
-def _version_of(text: str, versions: Sequence[str]) -> str:
-    """Returns the version that a text begins with, or an empty text."""
-    return max((version for version in versions if text.startswith(version)), key=len, default="")
-
-
-def marked_up(text: str, version: str, figure: re.Match[str] | None) -> Markup:
-    """Returns a line of the answer with its version in bold and its figure large."""
-    start, end = figure.span() if figure else (len(text), len(text))
-    line = Markup("<strong>{}</strong>").format(unbroken(version)) if version else Markup("")
-    line += unbroken(text[len(version) : start])
-    if figure:
-        line += Markup('<span class="figure">{}</span>').format(text[start:end])
-    return line + unbroken(text[end:])
-
-
 # --- Rendering
 
 PAGE = "report.html"
@@ -300,8 +225,9 @@ def render(session: Session, *, site: SiteLinks | None = None) -> str:
             question=session.question,
             heading=heading(session),
             state=status_line(session),
-            answers=_answers(session),
-            # Those of each cell, which the answer quotes, and not the merged ones of the reports as text.
+            answer=answer_of(session),
+            doubted=doubts_by_cell(session),
+            # Those of each cell, which the answer counts, and not the merged ones of the reports as text.
             findings=findings_of_each_cell(session),
             sections=sections(session),
             notes=session.notes,
@@ -323,7 +249,7 @@ class PageContent:
     question: str
     heading: str
     state: str
-    answers: tuple[Answer, ...]
+    answer: Answer
     findings: tuple[Finding, ...]
     sections: tuple[PageSection, ...]
     """Those from `measured-on` on come after the warnings."""
@@ -340,6 +266,8 @@ class PageContent:
     """Names and relative links of the pages of single sessions."""
     site: SiteLinks | None = None
     """The site that the page is in; None if it stands alone."""
+    doubted: Mapping[Cell, tuple[str, ...]] = field(default_factory=dict)
+    """The warnings about the figures of single cells."""
 
 
 def render_content(content: PageContent) -> str:
@@ -381,4 +309,5 @@ def template(name: str) -> Template:
 
 def _printable(value: object) -> object:
     """Returns a text as one line without control characters. Markup is unchanged."""
-    return fmt.printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    is_text = isinstance(value, str) and not isinstance(value, Markup)
+    return fmt.plus_minus(fmt.printable(value)) if is_text else value

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from markupsafe import Markup
 
 from recovery.model import Table
-from recovery.report.fmt import printable, split
+from recovery.report.fmt import plus_minus, printable, split
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,7 @@ def table_parts(key: str, *tables: Table | None) -> tuple[TablePart, ...]:
 _WHOLE = re.compile(
     r"\b[a-z]{1,16}-\d{1,6}(?:\.\d{1,6}){1,3}"  # mariadb-10.11.5
     r"|\(\d[\d.,]{0,12}-\d[\d.,]{0,12}\)"  # an interval
-    r"|(?:\+- )?\d[\d.,]{0,12} ?%|\+- \d[\d.,]{0,12}",
-    re.ASCII,
+    r"|(?:\u00b1 )?\d[\d.,]{0,12} ?%|(?:\d[\d.,]{0,12} s )?\u00b1 \d[\d.,]{0,12}",
 )
 
 
@@ -136,7 +135,7 @@ def unbroken(text: str) -> Markup:
     """Returns a text, escaped, in which no line ends within the name of a version or a figure."""
     if isinstance(text, Markup):
         return text
-    text = printable(f"|{text}|")[1:-1]  # spaces at its ends are kept
+    text = plus_minus(printable(f"|{text}|")[1:-1])  # spaces at its ends are kept
     found, at = Markup(""), 0
     for whole in _WHOLE.finditer(text):
         found += text[at : whole.start()] + Markup('<span class="whole">{}</span>').format(whole[0])

@@ -757,7 +757,7 @@ def server_lines(site: Site, sessions: Sequence[SiteSession], *, are_cut: bool =
             (line, session)
             for session in ranked
             for line in session.answers
-            if line.startswith((f"{server}:", f"{server} ")) and not line.startswith(f"{server} instead of")
+            if line.startswith((f"{server}:", f"{server},")) and " instead of " not in line
         )
         for line, session in islice(lines, 1):
             text = line.partition(";")[0] if are_cut else line
