@@ -52,10 +52,10 @@ class Constants:
         return all(map(math.isfinite, numbers)) and min(least) >= 0 and min(needed) > 0
 
 
-_MARIADB = Constants(0.3, 0.0, 0.000024, 1.0, 0.00006, 3.2e-9, 130_000, 690_000, 0.9)
+_MARIADB = Constants(0.3, 0.0, 0.000024, 1.0, 0.00006, 3.2e-9, 130_000, 690_000, 0.8)
 CONSTANTS: Mapping[str, Constants] = {
-    "mysql-5.7": Constants(0.85, 2.1, 0.0002, 1.04, 0.00012, 5.9e-9, 160_000, 490_000, 0.9),
-    "mysql-8.0": Constants(1.25, 3.0, 0.00028, 2.94, 0.00025, 8e-9, 120_000, 450_000, 0.9, writes_per_page=1.8),
+    "mysql-5.7": Constants(0.85, 2.1, 0.0002, 1.04, 0.00012, 5.9e-9, 160_000, 490_000, 0.8),
+    "mysql-8.0": Constants(1.25, 3.0, 0.00028, 2.94, 0.00025, 8e-9, 120_000, 450_000, 0.8, writes_per_page=1.8),
     "mariadb-10.11": _MARIADB,
     "mariadb-11.4": _MARIADB,
 }
@@ -74,9 +74,9 @@ _LEAST_READ_SHARE = 1 / 32
 _OTHER_STORAGE_FACTOR = 2.0
 _Range = tuple[float, float]
 _ONCE: _Range = (1.0, 1.0)
-_BUSY: _Range = (1.2, 2.5)
+_BUSY: _Range = (1.0, 2.0)
 """By so much more time, at least and at most, a server takes for what needs CPUs, beside processes that use them."""
-_BUSY_WRITING: _Range = (1.2, 12.0)
+_BUSY_WRITING: _Range = (1.0, 12.0)
 """For pages that a start also writes, by one thread after another: 3 starts of 8.0.31 beside two CPU loops took about
 ten times as long for a page."""
 _TURN_POWERS: _Range = (0.75, 1.25)
