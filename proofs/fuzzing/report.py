@@ -29,7 +29,6 @@ from recovery.report.summary_text import answers
 from recovery.report.tables import all_tables
 from recovery.report.text import WIDTH, render_table
 from recovery.report.write import write_reports
-from recovery.storage.format import FORMAT
 from recovery.storage.sessions import REPORT_FILE, STACKS_FOLDER, load_session
 
 _PARTS = (REPORT_FILE, "runs/007.json", f"{STACKS_FOLDER}/one.folded")
@@ -115,22 +114,19 @@ def small(stored: Mapping[str, Any]) -> dict[str, Any]:
     """With a few of everything, and without what is made of the runs."""
     runs = stored["runs"][:: 1 + len(stored["runs"]) // _FEW]
     names = {run["variant"] for run in runs}
-    computed = {"answer", "summaries", "measures", "contrasts", "ratios", "fits", "findings"}
+    computed = {"answer", "summaries", "contrasts", "ratios", "fits", "findings"}
     kept = {name: value for name, value in stored.items() if name not in computed}
     kept |= {
-        "variants": [
-            found for found in stored["variants"] if (found if isinstance(found, str) else found["name"]) in names
-        ],
+        "variants": [variant for variant in stored["variants"] if variant["name"] in names],
         "environment": dict(list(stored["environment"].items())[:_FEW]),
         "servers": {name: dict(list(told.items())[:_FEW]) for name, told in list(stored["servers"].items())[:_FEW]},
-        "cells": {name: cell for name, cell in stored.get("cells", {}).items() if name in names},
         "runs": [_small_run(run) for run in runs],
     }
     return {"format": stored["format"], **kept}
 
 
 def _small_run(run: Mapping[str, Any]) -> dict[str, Any]:
-    """A run of either format with short lists. What was not taken is left out."""
+    """A run with short lists. What was not taken is left out."""
     kept: dict[str, Any] = _shortened({name: value for name, value in run.items() if value})
     return kept
 
@@ -148,8 +144,7 @@ def _seeds() -> Iterator[bytes]:
         cell = {name: stored["runs"][0][name] for name in ("version", "variant")}
         earlier = {"session": "s", "started_at": "2026-11-20", **cell, "count": 3, "mean": 40.5, "host_id": None}
         yield _as_bytes({**stored, "earlier": [earlier] * 3})
-        stacks = {"file": _PARTS[2]} if stored["format"] == FORMAT else _PARTS[2]
-        first = {"format": stored["format"], **stored["runs"][0], "number": 7, "stacks": stacks}
+        first = {"format": stored["format"], **stored["runs"][0], "number": 7, "stacks": {"file": _PARTS[2]}}
         yield _as_bytes(stored, first) + b"\0discovery;main thread;main;os_file_read 12\n"
 
 

@@ -500,7 +500,7 @@ def test_sessions_whose_cache_was_emptied_in_different_ways_are_not_one_measurem
         replace(session({"8.0.31": STEADY}), environment={"cold_means": means}) for means in ("drop_caches", "fadvise")
     )
     assert not_alike(one, other) == "the cache is emptied by drop_caches and fadvise"
-    assert not_alike(one, replace(other, environment={})) is None, "an older version did not store it"
+    assert not_alike(one, replace(other, environment={})) is None, "it is not known of one"
 
 
 def test_a_ratio_that_changes_with_the_storage_names_it() -> None:

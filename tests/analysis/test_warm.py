@@ -75,8 +75,8 @@ ALL, FEW = (1.0, 1.0), (0.12, 1.0)
         (20 * GB, None, ALL, True),
         (20 * GB, None, FEW, False),
         (20 * GB, None, None, False),
-        (20 * GB, 2 * GB, None, True),  # an older tool looked at the bytes alone
-        (20 * GB, 7 * GB, None, True),  # the same name as with a tool that knows the cache: the next two
+        (20 * GB, 2 * GB, None, True),  # where the cache is not known, the bytes alone decide
+        (20 * GB, 7 * GB, None, True),  # the same name as with a known cache: the next two
         (20 * GB, 7 * GB, ALL, True),
         (20 * GB, 11 * GB, None, False),
         (20 * GB, 19 * GB, None, False),
@@ -91,7 +91,7 @@ ALL, FEW = (1.0, 1.0), (0.12, 1.0)
         (None, int(0.3 * DATA), ALL, True),
         (None, 19 * GB, ALL, False),
         (None, 0, FEW, False),
-        (None, 0, None, False),  # of an older tool: nothing tells what a cold one would have read
+        (None, 0, None, False),  # nothing tells what a cold one would have read
         (None, None, ALL, True),
         (None, int(0.49 * DATA), (0.4, 0.42), False),  # a small cache does that, too
     ],
@@ -223,8 +223,8 @@ def test_reads_of_warm_starts_are_noted_for_each_version() -> None:
     ]
     runs = next(table for table in all_tables(session) if table.title == "Every run")
     assert "Tables' files in the page cache before and after the start: 100 % and 100 %: runs 1, 2." in runs.notes
-    older = a_session(COLD, a_run(2, "warm", 0))
-    assert not any(note.startswith("Read by warm") for note in all_tables(older)[0].notes), "it was not measured"
+    unknown = a_session(COLD, a_run(2, "warm", 0))
+    assert not any(note.startswith("Read by warm") for note in all_tables(unknown)[0].notes), "it was not measured"
 
 
 def test_a_second_start_is_stored_under_the_planned_name_for_a_resumed_session(tmp_path: Path) -> None:

@@ -194,7 +194,7 @@ def test_runs_that_the_report_of_a_killed_tool_lacks_are_found(store: SessionSto
     for number in range(2, 12):
         store.append(a_run(number))
     (store.folder / REPORT_FILE).write_bytes(before)
-    (store.folder / "runs" / f".012.json.{os.getpid()}").write_text('{"format": 1, "num')
+    (store.folder / "runs" / f".012.json.{os.getpid()}").write_text('{"format": 2, "num')
     assert [run.number for run in load_session(store.folder).runs] == list(range(1, 12))
 
 

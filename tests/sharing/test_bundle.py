@@ -354,7 +354,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "private.err").write_text("words from elsewhere")
-    (outside / "099.json").write_text('{"format": 1, "reason": "words from elsewhere"}')
+    (outside / "099.json").write_text('{"format": 2, "reason": "words from elsewhere"}')
     (folder / "logs" / "002.err").symlink_to(outside / "private.err")
     (folder / "runs" / "099.json").symlink_to(outside / "099.json")
     (folder / "stacks" / "001-joesmith.folded").unlink()
@@ -389,7 +389,7 @@ def errors(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[str
 
 
 def test_a_session_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "report.json").write_bytes(b'{"format": 1, "scen')
+    (tmp_path / "report.json").write_bytes(b'{"format": 2, "exper')
     first, second = errors(["bundle", str(tmp_path), "--output", str(tmp_path / "out")], capsys)
     assert first.startswith("error: ")
     assert f"{tmp_path / 'report.json'} is damaged" in first
