@@ -417,6 +417,9 @@ INNODB_INITIALIZATION = "innodb initialization"
 SYSTEM_FILES = "system files"
 REDO_SCAN = "redo scan"
 REDO_APPLY = "redo apply"
+PAGE_FLUSH = "page flush"
+"""8.0 and later write all recovered pages after "Apply batch completed!", and log nothing of it. Reports call this time
+`unnamed`, since they cannot tell how much of it the flush took."""
 VALIDATION = "validation"
 REDO_LOG_RESIZE = "redo log resize"
 UNDO_AND_TEMP = "undo and temp"
@@ -436,10 +439,6 @@ BUFFER_POOL_LOAD = "buffer pool load"
 
 JOIN = " + "
 """Joins the names of phases that no log line separates."""
-
-PAGE_FLUSH = "page flush"
-"""8.0 and later write all recovered pages after "Apply batch completed!", and log nothing of it. Reports call this time
-`unnamed`, since they cannot tell how much of it the flush took."""
 
 _OTHER, _UPGRADE = (Said("other-phases"),), (Said("upgrade"),)
 _REDO_ERRORS = (0.9, 0.8, 0.7)
