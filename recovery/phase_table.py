@@ -357,8 +357,8 @@ class Counted:
     claim: Claim
     errors: tuple[float, float, float]
     """Nine of ten truths were not more than this share above the estimated time left, and not further below it than its
-    inverse, when 25, 50 and 75 % were done. docs/results/watch.md says how they were measured; none is less than 0.2,
-    since storage changes its speed."""
+    inverse, when 25, 50 and 75 % were done: measured by `make watch-proof`. None of a phase that reads files is less
+    than 0.2, since storage changes its speed."""
     passes_before: int = 0
     """How often the server has read every file before this phase."""
     opened_by: Milestone | None = None
