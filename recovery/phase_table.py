@@ -357,8 +357,8 @@ class Counted:
     claim: Claim
     errors: tuple[float, float, float]
     """Nine of ten truths were not more than this share above the estimated time left, and not further below it than its
-    inverse, when 25, 50 and 75 % were done. docs/results/how-true.md says how they were measured; none is less than
-    0.2, since storage changes its speed."""
+    inverse, when 25, 50 and 75 % were done: docs/results/how-true.md says how they were measured. None of a phase that
+    reads files is less than 0.2, since storage changes its speed."""
     passes_before: int = 0
     """How often the server has read every file before this phase."""
     opened_by: Milestone | None = None
@@ -417,6 +417,9 @@ INNODB_INITIALIZATION = "innodb initialization"
 SYSTEM_FILES = "system files"
 REDO_SCAN = "redo scan"
 REDO_APPLY = "redo apply"
+PAGE_FLUSH = "page flush"
+"""8.0 and later write all recovered pages after "Apply batch completed!", and log nothing of it. Reports call this time
+`unnamed`, since they cannot tell how much of it the flush took."""
 VALIDATION = "validation"
 REDO_LOG_RESIZE = "redo log resize"
 UNDO_AND_TEMP = "undo and temp"
@@ -436,10 +439,6 @@ BUFFER_POOL_LOAD = "buffer pool load"
 
 JOIN = " + "
 """Joins the names of phases that no log line separates."""
-
-PAGE_FLUSH = "page flush"
-"""8.0 and later write all recovered pages after "Apply batch completed!", and log nothing of it. Reports call this time
-`unnamed`, since they cannot tell how much of it the flush took."""
 
 _OTHER, _UPGRADE = (Said("other-phases"),), (Said("upgrade"),)
 _REDO_ERRORS = (0.9, 0.8, 0.7)

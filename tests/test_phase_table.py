@@ -218,7 +218,7 @@ def test_a_phase_in_which_files_are_counted_accesses_them(row: PhaseRow) -> None
 @each([row for row in TABLE if row.counted is not None])
 def test_what_is_counted_can_be_counted(row: PhaseRow) -> None:
     for counted in filter(None, (row.counted, *row.counted_after.values())):
-        assert min(counted.errors) >= 0.15
+        assert min(counted.errors) >= 0.2 or counted.unit is not Unit.FILES, "storage changes its speed"
         assert counted.errors == tuple(sorted(counted.errors, reverse=True)), "the estimate becomes better"
         assert counted.opened_by is None or any(counted.opened_by in bounds.opens for bounds in row.bounds)
     assert set(row.counted_after) <= ROWS.keys()

@@ -50,12 +50,16 @@ from recovery.logs.timestamps import (
 from recovery.model import Flavor, Phase, Version, parse_version
 from recovery.phase_table import AFTER_REDO, FileAccess, Milestone
 
-_VERSION = re.compile(
-    r"\((?:mysqld|mariadbd|server)\S* (\d+\.\d+\.\d+[^\s)]*)\) (?:starting|initializing)"
-    r"|Starting MariaDB (\d+\.\d+\.\d+\S*)|Version: '(\d+\.\d+\.\d+[^']*)'",
-    re.ASCII,
+_VERSIONS = tuple(
+    (hint, re.compile(pattern, re.ASCII))
+    for hint, pattern in (
+        ("(mysqld", r"\(mysqld\S* (\d+\.\d+\.\d+[^\s)]*)\) (?:starting|initializing)"),
+        ("(mariadbd", r"\(mariadbd\S* (\d+\.\d+\.\d+[^\s)]*)\) (?:starting|initializing)"),
+        ("(server ", r"\(server (\d+\.\d+\.\d+[^\s)]*)\) (?:starting|initializing)"),
+        ("Starting MariaDB", r"Starting MariaDB (\d+\.\d+\.\d+\S*)"),
+        ("Version: ", r"Version: '(\d+\.\d+\.\d+[^']*)'"),
+    )
 )
-_VERSION_HINTS = ("(mysqld", "(mariadbd", "(server ", "Starting MariaDB", "Version: ")
 _START_MILESTONES = {Milestone.SAFE, Milestone.ANNOUNCED, Milestone.STARTING, Milestone.INITIALIZING}
 _BEFORE = {Milestone.SAFE, Milestone.ANNOUNCED}
 """Milestones before the server's own first line, which belongs to the same start."""
@@ -537,13 +541,12 @@ def process_id_in(text: str) -> int | None:
 
 
 def version_of(text: str) -> Version | None:
-    if not any(hint in text for hint in _VERSION_HINTS):
-        return None
-    match = _VERSION.search(text[:_MAX_TEXT])
+    found = (pattern.search(text[:_MAX_TEXT]) for hint, pattern in _VERSIONS if hint in text)
+    match = next(filter(None, found), None)
     if match is None:
         return None
     try:
-        version = parse_version(next(filter(None, match.groups())))
+        version = parse_version(match[1])
     except ValueError:
         return None
     if version.flavor is Flavor.PERCONA and _DEBIAN in text:

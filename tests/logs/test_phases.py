@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sessions import FIXTURES
 
-from recovery.logs import error_log
+from recovery.logs import error_log, log_analysis
 from recovery.logs.error_log import milestone_of
 from recovery.logs.log_analysis import starts_in
 from recovery.logs.phases import (
@@ -407,6 +407,7 @@ HINTED = [
     *(("progress", (hint,), pattern) for hint, pattern in error_log._PROGRESS),
     *(("end", (hint,), pattern) for hint, pattern, _ in error_log._END_REPORTS),
     ("end", (error_log._EXITED,), error_log._MAIN_PROCESS),
+    *(("version", (hint,), pattern) for hint, pattern in log_analysis._VERSIONS),
 ]
 
 
