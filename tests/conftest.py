@@ -48,6 +48,12 @@ def pytest_configure() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Begins no next test after `make test` was interrupted, also if this one has taken the signal for its own."""
+    if (end := os.environ.get("TESTS_END")) and Path(end).exists():
+        item.session.shouldstop = "make test was interrupted"
+
+
 def _isolate_settings(patch: pytest.MonkeyPatch, lock: Path, node: pytest.Item | pytest.Module) -> None:
     """The cache of downloads is shared with the user's; everything else is the test's own."""
     for name in os.environ:
