@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
+import hypothesis
 import psutil
 import pytest
 from sessions import KEPT_ARCHIVE
@@ -19,6 +20,10 @@ from recovery.linux.signals import raise_interrupt_on_signals
 _PR_SET_CHILD_SUBREAPER = 36
 SERVERS = ("mysqld", "mariadbd")
 ON_DEMAND = "--on-demand"
+# The second by --hypothesis-profile=nightly.
+for profile, examples in (("usual", 20), ("nightly", 1000)):
+    hypothesis.settings.register_profile(profile, max_examples=examples, deadline=None)
+hypothesis.settings.load_profile("usual")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
