@@ -43,26 +43,29 @@ unshare --pid --fork --mount-proc true 2>/dev/null || isolated=
 children() { cat "/proc/$1/task/$1/children" 2>/dev/null; }
 
 # unshare ignores signals, and so does the first process of its namespace: they go to pytest itself.
-end_tests() {
+end_tests() { # SIGNAL
     for process in $running; do
-        case $(readlink "/proc/$process/exe") in
-            */unshare) for first in $(children "$process"); do process=$(children "$first"); done ;;
+        case $1$(readlink "/proc/$process/exe") in
+            TERM*/unshare) for first in $(children "$process"); do process=$(children "$first"); done ;;
         esac
-        kill $process 2>/dev/null
+        kill "-$1" $process 2>/dev/null
     done
 }
 
-# Until they have ended: a test of interrupted builds may take the first signal for its own.
+# A test may take the first signal for its own, as that of an interrupted build: tests/conftest.py begins no next test
+# once this file is there. What has not ended by the second signal is killed.
+export TESTS_END="$folder/end"
 interrupted() {
     trap '' INT TERM HUP
-    { while sleep 20; do end_tests; done; } >/dev/null 2>&1 &
+    : >"$TESTS_END"
+    { sleep 4; end_tests TERM; sleep 4; end_tests KILL; } >/dev/null 2>&1 &
     repeat=$!
     [ -z "$running" ] || wait $running
     kill -KILL $repeat
     exit 130
 }
 trap interrupted INT
-trap 'end_tests; interrupted' TERM HUP
+trap 'end_tests TERM; interrupted' TERM HUP
 trap remove_all EXIT
 
 start_tests() { # NAME PREFIX PYTEST-ARGUMENT...

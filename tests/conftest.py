@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
+import hypothesis
 import psutil
 import pytest
 from sessions import KEPT_ARCHIVE
@@ -19,6 +20,10 @@ from recovery.linux.signals import raise_interrupt_on_signals
 _PR_SET_CHILD_SUBREAPER = 36
 SERVERS = ("mysqld", "mariadbd")
 ON_DEMAND = "--on-demand"
+# The second by --hypothesis-profile=nightly.
+for profile, examples in (("usual", 20), ("nightly", 1000)):
+    hypothesis.settings.register_profile(profile, max_examples=examples, deadline=None)
+hypothesis.settings.load_profile("usual")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,6 +51,12 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     raise_interrupt_on_signals()
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Begins no next test after `make test` was interrupted, also if this one has taken the signal for its own."""
+    if (end := os.environ.get("TESTS_END")) and Path(end).exists():
+        item.session.shouldstop = "make test was interrupted"
 
 
 def _isolate_settings(patch: pytest.MonkeyPatch, lock: Path, node: pytest.Item | pytest.Module) -> None:

@@ -10,7 +10,7 @@ import pytest
 from fuzzing import target as targets
 from fuzzing.every import TARGETS
 from fuzzing.target import Target
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 every_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: str(target.name))
@@ -43,7 +43,6 @@ def test_inputs_of_one_target_are_replaced_alone(tmp_path: Path, monkeypatch: py
 
 
 @every_target
-@settings(max_examples=15, deadline=None)
 @given(data=st.binary(max_size=300))
 def test_random_bytes(target: Target, data: bytes) -> None:
     target.check(data)

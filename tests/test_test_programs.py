@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from checkout import ROOT
+from waiting import until
 
 SCRIPTS = Path(__file__).parent.parent / "scripts"
 PACKAGES = (
@@ -77,22 +80,28 @@ case "$*" in *containers\ and\ not*) exit 1 ;; esac
 """
 
 
-@pytest.mark.parametrize("is_allowed", [True, False])
-def test_tests_that_fail_fail_all_of_them(is_allowed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where no namespaces can be had, as without root."""
+@pytest.fixture
+def venv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Returns the environment for a copy of tests.sh: its tests and types only record that they ran."""
     programs, venv = tmp_path / "programs", tmp_path / "venv"
     (venv / "bin").mkdir(parents=True)
     programs.mkdir()
     program(venv / "bin", "python", TEST_RUN)
     program(venv / "bin", "mypy", 'echo "types $*" >>"$RECORD"')
     program(programs, "docker", "exit 0")
-    if not is_allowed:
-        program(programs, "unshare", "exit 1")
     monkeypatch.setenv("RECORD", str(tmp_path / "record"))
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     for name in ("tests.sh", "may_install.sh"):
         shutil.copy(SCRIPTS / name, tmp_path)
     program(tmp_path, "test_programs.sh", "exit 0")
+    return venv
+
+
+@pytest.mark.parametrize("is_allowed", [True, False])
+def test_tests_that_fail_fail_all_of_them(is_allowed: bool, venv: Path, tmp_path: Path) -> None:
+    """Also where no namespaces can be had, as without root."""
+    if not is_allowed:
+        program(tmp_path / "programs", "unshare", "exit 1")
     done = subprocess.run(["sh", tmp_path / "tests.sh", venv], capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
     assert sorted(line.split()[0] for line in (tmp_path / "record").read_text().splitlines()) == ["tests"] * 5 + [
@@ -108,8 +117,54 @@ def test_tests_that_fail_fail_all_of_them(is_allowed: bool, tmp_path: Path, monk
 
 @pytest.mark.parametrize(("program", "known"), [("torture", "KILLS"), ("fuzzing", "EXECUTIONS")])
 def test_a_program_of_the_tests_refuses_an_unknown_variable(program: str, known: str) -> None:
-    folder = Path(__file__).parent
-    environment = {**os.environ, "PYTHONPATH": f"{folder}:{folder / 'helpers'}", f"RECOVERY_{known[:-1]}": "5"}
+    folders = (ROOT / "proofs", ROOT / "tests" / "helpers")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders)), f"RECOVERY_{known[:-1]}": "5"}
     done = subprocess.run([sys.executable, "-m", program], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == f"error: there is no setting {known[:-1]}\nhint:  did you mean {known}?\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("is_allowed", [True, False])
+def test_ctrl_c_ends_tests_that_take_it_for_their_own(
+    number: signal.Signals, is_allowed: bool, venv: Path, tmp_path: Path
+) -> None:
+    wait = shutil.which("sleep")
+    program(venv / "bin", "python", f"trap '' INT TERM\necho tests $$ >>\"$RECORD\"\nexec {wait} 600")
+    program(tmp_path / "programs", "sleep", "exit 0")
+    if not is_allowed:
+        program(tmp_path / "programs", "unshare", "exit 1")
+    record = tmp_path / "record"
+    with subprocess.Popen(["sh", tmp_path / "tests.sh", venv], start_new_session=True) as running:
+        until(lambda: record.exists() and "tests" in record.read_text(), "a test")
+        os.killpg(running.pid, number)
+        assert running.wait(60) == 130
+
+
+TWO_TESTS = """
+import os, signal
+import pytest
+
+def test_that_takes_the_signal():
+    open(os.environ["TESTS_END"], "w").close()
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+        signal.pause()
+
+def test_that_comes_next():
+    pass
+"""
+
+
+def test_after_ctrl_c_no_next_test_begins(tmp_path: Path) -> None:
+    (tmp_path / "test_two.py").write_text(TWO_TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    folders = (ROOT, ROOT / "tests", ROOT / "tests" / "helpers")
+    settings = {"PYTHONPATH": os.pathsep.join(map(str, folders)), "TESTS_END": str(tmp_path / "end")}
+    command = [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", "test_two.py"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, **settings}, capture_output=True, text=True, check=False
+    )
+    assert "make test was interrupted" in done.stdout
+    assert "1 passed" in done.stdout
+    assert done.returncode == pytest.ExitCode.INTERRUPTED

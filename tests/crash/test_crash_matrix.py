@@ -10,7 +10,7 @@ from random import Random
 from unittest import mock
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from recovery.analysis.warnings import findings
@@ -150,10 +150,6 @@ def compare(done: list[tuple[Step, float]], running: Step, tables: Catalogue, *,
     return compare_catalogues(done, running, tables, killed_at_s=KILLED_S, atomic=atomic)
 
 
-few = settings(max_examples=40, deadline=None)
-
-
-@few
 @given(seed=st.integers(0, 10_000), many=st.integers(0, 60), happened=st.booleans())
 def test_the_running_statement_may_be_executed_or_not(seed: int, many: int, happened: bool) -> None:
     done, running = answered(seed, many)
@@ -161,7 +157,6 @@ def test_the_running_statement_may_be_executed_or_not(seed: int, many: int, happ
     assert found == Violations(many, under_way=running.touched)
 
 
-@few
 @given(seed=st.integers(0, 10_000), many=st.integers(1, 60), back=st.integers(1, 60))
 def test_missing_acknowledged_statements_are_lost(seed: int, many: int, back: int) -> None:
     done, running = answered(seed, many)
@@ -171,7 +166,6 @@ def test_missing_acknowledged_statements_are_lost(seed: int, many: int, back: in
     assert bool(found.lost) != (tables in (running.before, running.after))
 
 
-@few
 @given(seed=st.integers(0, 10_000), many=st.integers(10, 60))
 def test_an_unreadable_table_is_always_a_violation(seed: int, many: int) -> None:
     done, running = answered(seed, many)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from fuzzing.errorlog import in_order
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from recovery.cli.analyze import advice_lines, log_answer
@@ -670,7 +670,6 @@ def test_the_work_of_other_threads_is_in_no_phase_of_a_start() -> None:
 names = st.sampled_from(sorted(TEXTS))
 
 
-@settings(deadline=None, max_examples=30)
 @given(names, names, st.lists(st.booleans(), max_size=300))
 def test_starts_are_in_order_in_any_mix_of_two_logs(first: str, second: str, choices: list[bool]) -> None:
     """test_fuzzed.py has any bytes and any lines."""

@@ -22,7 +22,7 @@ from recovery.builds.resolve import Sources, resolve_server
 from recovery.cli.main import run
 from recovery.experiments.bench import Bench
 from recovery.linux.storage import DiskSpace
-from recovery.model import Measurement, can, parse_version
+from recovery.model import SECOND_START, Measurement, can, parse_version
 from recovery.mysqld.datadir import DataDirs
 from recovery.phase_table import JOIN
 
@@ -79,7 +79,9 @@ def check_cold_and_warm(version: str, folder: Path) -> None:
     assert report["format"] == 2
     assert report["status"] == "finished"
     cold, warm = (one for one in report["runs"] if one["version"] == version)
-    assert (cold["variant"], warm["variant"]) == ("cold", "warm")
+    # A host that pages out, or another test that takes the memory, makes it a second start.
+    is_warm = warm["variant"] == "warm"
+    assert (cold["variant"], warm["variant"]) == ("cold", "warm" if is_warm else SECOND_START)
     for number, one in enumerate((cold, warm)):
         assert one["verdict"] == "measured", one["reason"]
         assert one["crash_proof"]
@@ -101,13 +103,13 @@ def check_cold_and_warm(version: str, folder: Path) -> None:
     assert cold["means"] in ("drop_caches", "fadvise")
     assert cold["resident_bytes"] is None or cold["resident_bytes"] < 16 * 1024 * 1024
     assert warm["warmups"] is not None
-    if warm["resident_share"] is not None:
+    if is_warm and warm["resident_share"] is not None:
         assert warm["resident_share"] >= 0.9 * warm["resident_share_after"]
     assert (warm["ready_lag_s"] is not None) == can(parse_version(version), "microsecond_stamps")
     assert (warm["ready_lag_s"] or 0) >= 0
     summaries = [row for row in report["summaries"] if (row["version"], row["name"]) == (version, "startup_s")]
     counts = {row["variant"]: row["count"] for row in summaries}
-    assert counts == {"cold": 1, "warm": 1}
+    assert counts == {"cold": 1, warm["variant"]: 1}
     assert report["servers"][version]["@performance_schema"] in ("OFF", "0")
     assert ("ssl=OFF" in report["servers"][version]["options"].split()) == version.startswith("mariadb")
 

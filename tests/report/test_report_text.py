@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from at_work import NEW, OLD, POLLS, interference, metadata, table_cache, write_scaling
 from everything import a_run, a_session, everything, growing
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 from runs import plain_variants, variants_with, with_parts
@@ -514,7 +514,6 @@ def test_every_format_has_the_answer_then_figures_warnings_settings_and_host(
     assert found.index("A note about the session.") > found.index(rest[0])
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.text(max_size=120) | st.text("ab |`<>\\\"'[/]\u00e9\u00d7\n\t\x1b\u202e\ud800", max_size=200))
 def test_any_text_leaves_every_form_intact(outside: str) -> None:
     session = with_strings(outside)
