@@ -432,10 +432,12 @@ def test_over_tcp_the_password_is_not_encrypted_for_whoever_asks(attack: Attack,
 
 @pytest.mark.parametrize("attack", [sha256, caching_sha2])
 def test_over_the_socket_of_the_server_the_password_may_be_sent(attack: Attack, tmp_path: Path) -> None:
-    """As clients do. This process is the peer, and of this user."""
+    """As clients do, and as the page says. This process is the peer, and of this user."""
     with hostile_server(tmp_path / "s", LOGIN, attack) as server, pytest.raises(client.BROKEN_ANSWER):
         connect_as_user(login_to(tmp_path / "s"), answer_s=_ANSWER_S)
     assert PASSWORD in server.received
+    page = (Path(__file__).parents[2] / "docs" / "estimate.md").read_text()
+    assert "as it is if they ask (`caching_sha2_password`, `sha256_password`), as MySQL's clients send it" in page
 
 
 def test_over_tls_without_a_certificate_the_password_is_not_sent(tmp_path: Path) -> None:
