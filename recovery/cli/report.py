@@ -17,6 +17,7 @@ from rich.table import Table as Grid
 
 from recovery.analysis.combined import CombinedSession, combine_sessions
 from recovery.analysis.compare import not_alike
+from recovery.analysis.history import first_sessions_of, without_first_starts
 from recovery.builds.catalog import PINNED_FOR
 from recovery.builds.resolve import DEBIAN_NAMES, available_servers
 from recovery.cli.completion import COMPLETE_VARIABLE, complete_session
@@ -238,7 +239,8 @@ def _report_sessions(
 
 
 def load_sessions(folders: Iterable[Path]) -> CombinedSession:
-    """Returns these sessions of a measurement as one. Raises UsageError if they are not of the same measurement."""
+    """Returns these sessions of a measurement as one, without the first start over each data directory, which older
+    versions counted. Raises UsageError if they are not of the same measurement."""
     places = tuple(folders)
     names = [place.name for place in places]
     # Two hosts may have begun theirs in the same second.
@@ -250,7 +252,8 @@ def load_sessions(folders: Iterable[Path]) -> CombinedSession:
                 f"{first} and {name} are not the same measurement: {what}",
                 "`recovery compare A B` compares them" if one.metric == other.metric else "name sessions of one kind",
             )
-    return combine_sessions(found)
+    began = first_sessions_of(found.values())
+    return combine_sessions({name: without_first_starts(session, began) for name, session in found.items()})
 
 
 def _chosen_format(wanted: str | None, json_to: str | None, *, as_path: bool, opened: bool) -> str | None:

@@ -467,17 +467,18 @@ def _limited_by_host(judged: Judged, lacks: str) -> Judged:
     return verdict, "; ".join(filter(None, (note, f"caveat: {lacks}")))
 
 
-_MIN_LOAD_S = 30
+_MIN_LOAD_WITHOUT_EFFECT_S = 30
 """Shorter loads vary so much that a missing effect says nothing: the pages state it of loads of 30 and 60 s only."""
 
 
 def _limited_by_load(judged: Judged, claim: Comparison, seconds: float | None) -> Judged:
     """Returns the verdict of loads that may be too short: they do not say that there is no effect."""
-    if seconds is None or seconds >= _MIN_LOAD_S:
+    if seconds is None or seconds >= _MIN_LOAD_WITHOUT_EFFECT_S:
         return judged
     expects_none = isinstance(claim, WithRatio) and abs(claim.bounds[0] - 1) <= _NO_CHANGE
     if judged in (_NO_DIFFERENCE, _BOTH_ZERO) or (expects_none and judged[0] is ClaimVerdict.HOLDS):
-        short = f"loads of {number_text(seconds)} s do not say that there is no effect: measure {_MIN_LOAD_S} or more"
+        least = f"measure {_MIN_LOAD_WITHOUT_EFFECT_S} or more"
+        short = f"loads of {number_text(seconds)} s do not say that there is no effect: {least}"
         return ClaimVerdict.INCONCLUSIVE, short
     return judged
 
