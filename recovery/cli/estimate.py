@@ -94,7 +94,7 @@ class _TakesBack(click.Command):
 
 def _value_of(option: str, words: Sequence[str]) -> str | None:
     """Returns the last value of an option among the words of a command that may be wrong."""
-    values = [after for word, after in pairwise(words) if word == option]
+    values = [after for word, after in pairwise(words) if word == option and not after.startswith("--")]
     values += [word.partition("=")[2] for word in words if word.startswith(f"{option}=")]
     return values[-1] if values else None
 

@@ -589,6 +589,12 @@ def test_after_an_error_in_the_options_there_is_no_estimate(
     assert_not_available(metrics, str(path))
 
 
+def test_an_option_without_its_value_names_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["estimate", "--reads", "0", "--openmetrics", "--watch"]) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_metrics_that_nobody_reads_are_named_beside_the_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
