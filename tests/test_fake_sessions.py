@@ -754,5 +754,5 @@ def test_a_start_that_takes_longer_than_allowed_ends_with_4(
 ) -> None:
     assert run(["cold-recovery", "--tables", "2", "--runs", "1", "--max-startup", limit, *at]) == code
     assert stored(tmp_path)["settings"]["max_startup"] == float(limit)
-    text = "--max-startup / MAX_STARTUP: a start took longer than 0.001 s: run 1, 5.7.22 cold, "
+    text = "--max-startup / MAX_STARTUP: a start took longer than 0.001 s: 5.7.22 cold, run 1 of 1, "
     assert (text in capsys.readouterr().err) is bool(code)

@@ -27,7 +27,7 @@ from recovery.analysis.history import (
     without_first_starts,
 )
 from recovery.analysis.statistics import MIN_SESSIONS
-from recovery.analysis.summary import Cell, Summary, baseline_of, main_values, runs_by_cell, summarise
+from recovery.analysis.summary import Cell, Summary, baseline_of, main_values, runs_by_cell, runs_words, summarise
 from recovery.metrics import metric
 from recovery.model import STARTUP_METRIC, EarlierSession, Run, Session, Verdict
 
@@ -108,8 +108,7 @@ def compare(first: Side, second: Side, others: Iterable[SessionCell] = ()) -> Co
     """Compares two sides, without the first start over each data directory, which older versions counted. `others` are
     results of further sessions, of any host and design."""
     others = tuple(others)
-    own = [cell for session in (*first, *second) for cell in session_cells("", session).values()]
-    began = first_sessions_of((*own, *others))
+    began = first_sessions_of((*first, *second), others)
     one, other = ([without_first_starts(session, began) for session in side] for side in (first, second))
     found = tuple(_pairs(one, other, cells_without_first_starts(others, began)))
     return Comparison(found, differences((*first, *second)), (_changed(first, one), _changed(second, other)))
@@ -513,7 +512,7 @@ def cells_without_interval(session: Session) -> tuple[str, ...]:
 def starts_over(session: Session, longest_s: float) -> tuple[str, ...]:
     """Returns the starts that took longer than this, as text."""
     return tuple(
-        f"run {run.number}, {run.version} {run.variant}, {run.metrics[STARTUP_METRIC]:.2f} s"
+        f"{run.version} {run.variant}, {runs_words(session, [run])}, {run.metrics[STARTUP_METRIC]:.2f} s"
         for run in session.runs
         if is_slow(run, longest_s)
     )

@@ -343,15 +343,17 @@ def cells_without_first_starts(cells: Iterable[SessionCell], first: Mapping[Dire
     )
 
 
-def first_sessions_of(cells: Iterable[SessionCell]) -> dict[Directory, str]:
-    return first_sessions((cell.directory, cell.started_at) for cell in cells)
+def first_sessions_of(sessions: Iterable[Session], others: Iterable[SessionCell] = ()) -> dict[Directory, str]:
+    """Returns when the first session over each data directory started, of sessions and the results of others."""
+    own = (cell for session in sessions for cell in session_cells("", session).values())
+    return first_sessions((cell.directory, cell.started_at) for cell in (*own, *others))
 
 
 def earlier_sessions(session: Session, others: Iterable[SessionCell]) -> tuple[EarlierSession, ...]:
     """Returns those of the other sessions' results that are of the same host and design as a cell of this session and
     started before it, in their order. A session that is there twice, as a copy, counts once."""
     cells, own = tuple(others), session_cells("", session)
-    first = first_sessions_of((*cells, *own.values()))
+    first = first_sessions_of((session,), cells)
     by_design: dict[CellDesign, dict[str, SessionCell]] = {}
     for other in cells_without_first_starts(cells, first):
         if other.design.host_id is not None and other.started_at < session.started_at:

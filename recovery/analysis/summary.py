@@ -136,6 +136,32 @@ def key_of(cell: Cell) -> CellKey:
     return CellKey("", *cell)
 
 
+def runs_words(session: Session, runs: Sequence[Run]) -> str:
+    """Returns which runs of their cell these are, such as `runs 1, 4 of 5`: by their numbers in the cell, of those that
+    count. Of several sessions it says of which."""
+    texts = []
+    for found in _by_part(runs).values():
+        cell = (found[0].version, found[0].variant, _part_of(found[0]))
+        alike = (run for run in session.runs if (run.version, run.variant, _part_of(run)) == cell and not run.extra)
+        of_all = max((run.repeat for run in alike), default=0)
+        numbers = ", ".join(str(run.repeat) for run in found)
+        where = f" of session {cell[2] + 1}" if isinstance(cell[2], int) else ""
+        texts.append(f"run{'s' if len(found) > 1 else ''} {numbers} of {of_all}{where}")
+    return "; ".join(texts)
+
+
+def _by_part(runs: Sequence[Run]) -> dict[int | None, list[Run]]:
+    found: dict[int | None, list[Run]] = {}
+    for run in runs:
+        found.setdefault(_part_of(run), []).append(run)
+    return found
+
+
+def _part_of(run: Run) -> int | None:
+    """Returns the place of the run's session in a combined one."""
+    return getattr(run, "part", None)
+
+
 def runs_by_cell(session: Session) -> dict[Cell, tuple[Run, ...]]:
     """Returns all runs by version and variant, including those that are not measured, in the order of the report."""
     return _by_cell(session, session.runs)

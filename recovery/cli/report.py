@@ -104,7 +104,8 @@ def _report_sessions(
 
 
 def load_sessions(folders: Iterable[Path]) -> CombinedSession:
-    """Returns these sessions of a measurement as one. Raises UsageError if they are not of the same measurement."""
+    """Returns these sessions of a measurement as one, without the first start over each data directory, which older
+    versions counted. Raises UsageError if they are not of the same measurement."""
     places = tuple(folders)
     names = [place.name for place in places]
     # Two hosts may have begun theirs in the same second.

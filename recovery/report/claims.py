@@ -297,6 +297,7 @@ Judged = tuple[ClaimVerdict, str]
 empty."""
 _CONTAINS_BOTH = ClaimVerdict.INCONCLUSIVE, "the interval contains both the published effect and no difference"
 _NO_DIFFERENCE = ClaimVerdict.NOT, "no significant difference"
+_BOTH_ZERO = ClaimVerdict.NOT, "the figure is zero on both sides"
 _ALONE_ONLY = ClaimVerdict.INCONCLUSIVE, "not significant when all comparisons of the table are taken together"
 """Of a ratio whose interval does not contain 1: that it is not significant with the others refutes nothing."""
 
@@ -447,7 +448,7 @@ def _judge_means(claim: DirectionClaim, sides: _Sides) -> Judged | None:
         return (ClaimVerdict.HOLDS if is_published else ClaimVerdict.OPPOSITE), ""
     if mean or base_mean:
         return ClaimVerdict.INCONCLUSIVE, "the figure is zero in some of the runs"
-    return ClaimVerdict.NOT, "the figure is zero on both sides"
+    return _BOTH_ZERO
 
 
 def _judge_level(claim: LevelClaim, ours: float) -> Judged:
@@ -464,6 +465,22 @@ def _limited_by_host(judged: Judged, lacks: str) -> Judged:
     if verdict is ClaimVerdict.NOT:
         return ClaimVerdict.INCONCLUSIVE, lacks
     return verdict, "; ".join(filter(None, (note, f"caveat: {lacks}")))
+
+
+_MIN_LOAD_WITHOUT_EFFECT_S = 30
+"""Shorter loads vary so much that a missing effect says nothing: the pages state it of loads of 30 and 60 s only."""
+
+
+def _limited_by_load(judged: Judged, claim: Comparison, seconds: float | None) -> Judged:
+    """Returns the verdict of loads that may be too short: they do not say that there is no effect."""
+    if seconds is None or seconds >= _MIN_LOAD_WITHOUT_EFFECT_S:
+        return judged
+    expects_none = isinstance(claim, WithRatio) and abs(claim.bounds[0] - 1) <= _NO_CHANGE
+    if judged in (_NO_DIFFERENCE, _BOTH_ZERO) or (expects_none and judged[0] is ClaimVerdict.HOLDS):
+        least = f"measure {_MIN_LOAD_WITHOUT_EFFECT_S} or more"
+        short = f"loads of {number_text(seconds)} s do not say that there is no effect: {least}"
+        return ClaimVerdict.INCONCLUSIVE, short
+    return judged
 
 
 # --- Answers: each claim checked on the cells of a session
@@ -563,22 +580,24 @@ def _answers_by_ratio(
         unanswered = replace(unmeasured, measured=f"{versions}, {where}" if where else versions)
         name = claim.figure or session.metric_of(cell[1])
         sides = _Sides(CellKey(name, *cell), CellKey(name, *base), compared)
-        yield _answer_by_ratio(claim, unanswered, metric(name), sides, lacks)
+        yield _answer_by_ratio(claim, unanswered, metric(name), sides, lacks, session.design.seconds)
 
 
-def _answer_by_ratio(claim: Comparison, unanswered: Answer, about: Metric, sides: _Sides, lacks: str) -> Answer:
+def _answer_by_ratio(
+    claim: Comparison, unanswered: Answer, about: Metric, sides: _Sides, lacks: str, load_s: float | None
+) -> Answer:
     if not all(sample.values for sample in sides.both):
         return replace(unanswered, note="one of the two sides has no measured run")
     ours = sides.ratio
     is_clear = ours.ratio is not None and ours.significant and (ours.ratio_error or 0.0) < ours.ratio
     if isinstance(claim, DirectionClaim) and not is_clear and (judged := _judge_means(claim, sides)) is not None:
-        verdict, note = _limited_by_host(judged, lacks)
+        verdict, note = _limited_by_load(_limited_by_host(judged, lacks), claim, load_s)
         mean, base_mean = sides.means
         text = f"{with_unit(about, mean)} against {number_text(base_mean)}"
         return replace(
             unanswered, verdict=verdict, note=note, ours_text=text, published_text=claim.direction, is_ratio=False
         )
-    verdict, note = _limited_by_host(_judge_ratio(claim, ours), lacks)
+    verdict, note = _limited_by_load(_limited_by_host(_judge_ratio(claim, ours), lacks), claim, load_s)
     answer = replace(unanswered, verdict=verdict, note=note)
     if ours.ratio is None:
         return answer

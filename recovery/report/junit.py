@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from recovery.analysis.combined import CombinedSession
 from recovery.analysis.compare import cells_without_interval, is_slow, judge_baseline, lacking_runs
-from recovery.analysis.summary import cell_words, main_value
+from recovery.analysis.summary import cell_words, main_value, runs_words
 from recovery.analysis.warnings import cells_missing_precision
 from recovery.metrics import metric
 from recovery.model import STARTUP_METRIC, Run, Session, Verdict
@@ -77,7 +77,10 @@ def _of_run(session: Session, run: Run) -> _Case:
     elif longest_s is not None and is_slow(run, longest_s):
         took_s = run.metrics[STARTUP_METRIC]
         element, kind, why = "failure", "slow", f"the start took {took_s:.2f} s, MAX_STARTUP is {longest_s:g} s"
-    return _Case(name, seconds, element, kind, f"run {run.number}: {why}", tuple(filter(None, (run.log,))))
+    if not element:
+        return _Case(name, seconds)
+    message = f"{cell_words(session, run.variant)}, {runs_words(session, [run])}: {why}"
+    return _Case(name, seconds, element, kind, message, tuple(filter(None, (run.log,))))
 
 
 def _limits_of_all(session: Session) -> Iterator[_Case]:

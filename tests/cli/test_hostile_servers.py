@@ -432,10 +432,12 @@ def test_over_tcp_the_password_is_not_encrypted_for_whoever_asks(attack: Attack,
 
 @pytest.mark.parametrize("attack", [sha256, caching_sha2])
 def test_over_the_socket_of_the_server_the_password_may_be_sent(attack: Attack, tmp_path: Path) -> None:
-    """As clients do. This process is the peer, and of this user."""
+    """As clients do, and as the page says. This process is the peer, and of this user."""
     with hostile_server(tmp_path / "s", LOGIN, attack) as server, pytest.raises(client.BROKEN_ANSWER):
         connect_as_user(login_to(tmp_path / "s"), answer_s=_ANSWER_S)
     assert PASSWORD in server.received
+    page = (Path(__file__).parents[2] / "docs" / "estimate.md").read_text()
+    assert "as it is if they ask (`caching_sha2_password`, `sha256_password`), as MySQL's clients send it" in page
 
 
 def test_over_tls_without_a_certificate_the_password_is_not_sent(tmp_path: Path) -> None:
@@ -585,6 +587,12 @@ def test_after_an_error_in_the_options_there_is_no_estimate(
     named = [f"--openmetrics={metrics}"] if is_one_word else ["--openmetrics", str(metrics)]
     assert run(["estimate", "--socket", str(path), *wrong, *named]) == 2
     assert_not_available(metrics, str(path))
+
+
+def test_an_option_without_its_value_names_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["estimate", "--reads", "0", "--openmetrics", "--watch"]) == 2
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_metrics_that_nobody_reads_are_named_beside_the_error(

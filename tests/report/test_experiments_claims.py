@@ -132,6 +132,31 @@ def test_the_verdict_follows_from_the_figures(
     assert answer.interval[0] < answer.ours < answer.interval[1]
 
 
+@pytest.mark.parametrize(("seconds", "is_too_short"), [(8, True), (29.5, True), (30, False), (None, False)])
+@pytest.mark.parametrize(
+    ("figures", "claim", "verdict"),
+    [
+        ((100, 101, 99.5), POLLED, ClaimVerdict.NOT),
+        ((100, 101, 99.5), DirectionClaim(**LOOP, direction="less"), ClaimVerdict.NOT),
+        ((99, 100, 101), RatioClaim(**LOOP, ratio=1.0), ClaimVerdict.HOLDS),
+    ],
+)
+def test_short_loads_do_not_say_that_there_is_no_effect(
+    seconds: float | None, figures: tuple[float, ...], claim: Comparison, verdict: ClaimVerdict, *, is_too_short: bool
+) -> None:
+    session = with_figures(*figures)
+    answer = answer_of(claim, replace(session, settings={**session.settings, "seconds": seconds}))
+    assert answer.verdict is (ClaimVerdict.INCONCLUSIVE if is_too_short else verdict)
+    assert ("s do not say that there is no effect: measure 30 or more" in answer.note) is is_too_short
+
+
+@pytest.mark.parametrize(("figure", "verdict"), [(83, ClaimVerdict.HOLDS), (150, ClaimVerdict.OPPOSITE)])
+def test_an_effect_of_short_loads_counts(figure: float, verdict: ClaimVerdict) -> None:
+    session = with_figures(figure, figure + 0.5, figure - 0.5)
+    answer = answer_of(POLLED, replace(session, settings={**session.settings, "seconds": 8}))
+    assert (answer.verdict, answer.note) == (verdict, "")
+
+
 @pytest.mark.parametrize(
     "claim",
     [POLLED, RatioClaim(**LOOP, ratio=1.0), DirectionClaim(**LOOP, direction="less"), UnknownClaim(**LOOP)],

@@ -186,9 +186,9 @@ def test_junit_says_why_a_run_failed_or_is_void() -> None:
     void = with_parts(replace(SESSION.runs[1], number=8, verdict=Verdict.VOID, reason="the cache was not empty"))
     root = parsed_junit(replace(SESSION, runs=(failed, void), planned_runs=2))
     (failure,), (error,) = root.findall(".//failure"), root.findall(".//error")
-    assert failure.attrib["message"].startswith('run 7: it said "no" & <died>')
+    assert failure.attrib["message"].startswith('cold, run 1 of 2: it said "no" & <died>')
     assert (failure.text or "").endswith("\nlogs/007.err")
-    assert error.attrib["message"] == "run 8: the cache was not empty"
+    assert error.attrib["message"] == "cold, run 2 of 2: the cache was not empty"
 
 
 _OLD, _NEW = "5.7.22", "8.0.31"
