@@ -216,7 +216,7 @@ intervals: env-test ## do intervals hold in kept and simulated sessions?
 	@PYTHONPATH=proofs:tests/helpers $(VENV)/bin/python -m intervals $(ARGS)
 
 results: env-test ## fill the tables of README and docs/ from kept sessions
-	@PYTHONPATH=tests:tests/helpers $(VENV)/bin/python -m pages
+	@PYTHONPATH=proofs:tests:tests/helpers $(VENV)/bin/python -m pages
 
 fuzz: env-fuzz ## coverage-guided fuzzing: EXECUTIONS=10000000 SEED=2
 	@PYTHONPATH=proofs:tests/helpers $(VENV)-fuzz/bin/python -m fuzzing $${RECOVERY_EXECUTIONS:+--executions "$$RECOVERY_EXECUTIONS"} \

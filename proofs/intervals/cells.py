@@ -70,11 +70,19 @@ def session_cells(name: str, session: Session) -> Iterator[SessionCell]:
     cells = measured_runs_by_cell(session)
     settings = {cell: setting_of(session, *cell) for cell in cells}
     count = Counter(settings.values())
-    first_reads = {run.version: run.metrics[STARTUP_METRIC] for run in session.runs if run.extra is ExtraRun.FIRST_READ}
+    read = [run for run in session.runs if run.extra is ExtraRun.FIRST_READ]
+    # One for each data directory: those of a session with several numbers of tables are of its variants.
+    first_reads = {
+        key: run.metrics[STARTUP_METRIC] for run in read for key in ((run.version, run.variant), (run.version, ""))
+    }
     for (version, variant), runs in cells.items():
         values = tuple(run.metrics[STARTUP_METRIC] for run in runs if run.metrics.get(STARTUP_METRIC))
         setting = settings[version, variant]
-        if len(values) < MIN_RUNS or len(values) < len(runs) or setting is None or count[setting] > 1:
+        if setting is None or count[setting] > 1:
+            continue
+        is_cold = setting.cache == Cache.COLD
+        first_s = first_reads.get((version, variant), first_reads.get((version, ""))) if is_cold else None
+        if len(values) + (first_s is not None) < MIN_RUNS or len(values) < len(runs):
             continue
         host = session.environment
         yield SessionCell(
@@ -89,7 +97,7 @@ def session_cells(name: str, session: Session) -> Iterator[SessionCell]:
             engine=str(session.settings.get("engine") or "local"),
             traced=bool(session.settings.get("traced_starts")),
             directory=server_of_cell(session, version, variant).get("build_s"),
-            first_s=first_reads.get(version) if setting.cache == Cache.COLD else None,
+            first_s=first_s,
             reads_1_per_s=_mean(runs, "host_reads_per_s") or stored_number(host.get("probe_4k_1_iops")),
             reads_16_per_s=_mean(runs, "host_reads_16_per_s") or stored_number(host.get("probe_4k_16_iops")),
             first_read_ms=stored_number(host.get("probe_first_read_ms")),

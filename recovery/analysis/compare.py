@@ -20,11 +20,8 @@ from recovery.analysis.history import (
     CellDesign,
     Role,
     SessionCell,
-    cells_without_first_starts,
-    first_sessions_of,
     given_settings,
     session_cells,
-    without_first_starts,
 )
 from recovery.analysis.statistics import MIN_SESSIONS
 from recovery.analysis.summary import Cell, Summary, baseline_of, main_values, runs_by_cell, runs_words, summarise
@@ -96,8 +93,6 @@ class Pair(Contrast):
 class Comparison:
     pairs: tuple[Pair, ...]
     differences: tuple[Difference, ...]
-    without_first: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
-    """Places of the sessions on each side whose first start over a data directory is left out."""
 
 
 Side = Sequence[Session]
@@ -105,17 +100,8 @@ Side = Sequence[Session]
 
 
 def compare(first: Side, second: Side, others: Iterable[SessionCell] = ()) -> Comparison:
-    """Compares two sides, without the first start over each data directory, which older versions counted. `others` are
-    results of further sessions, of any host and design."""
-    others = tuple(others)
-    began = first_sessions_of((*first, *second), others)
-    one, other = ([without_first_starts(session, began) for session in side] for side in (first, second))
-    found = tuple(_pairs(one, other, cells_without_first_starts(others, began)))
-    return Comparison(found, differences((*first, *second)), (_changed(first, one), _changed(second, other)))
-
-
-def _changed(side: Side, shown: Side) -> tuple[int, ...]:
-    return tuple(place for place, session in enumerate(shown) if session is not side[place])
+    """Compares two sides. `others` are results of further sessions, of any host and design."""
+    return Comparison(tuple(_pairs(first, second, tuple(others))), differences((*first, *second)))
 
 
 def differences(sessions: Sequence[Session]) -> tuple[Difference, ...]:

@@ -8,27 +8,23 @@ each one is a single value, however many runs it has.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple
 
 from recovery.analysis.basis import count_days
 from recovery.analysis.effective_options import ServerFacts, server_of_cell
-from recovery.analysis.statistics import MIN_RUNS, OverSessions, over_sessions
+from recovery.analysis.statistics import OverSessions, over_sessions
 from recovery.analysis.summary import Cell, is_compared, measured_runs_by_cell, sample_of
 from recovery.model import (
     CACHE_AXIS,
-    MIN_FIRST_READ_TABLES,
     REPEAT_OF,
     SETTINGS_AXIS,
     STARTUP_METRIC,
     TABLES_AXIS,
-    Cache,
     EarlierSession,
-    ExtraRun,
     Layout,
     Session,
-    Verdict,
     stored_number,
 )
 
@@ -236,59 +232,6 @@ def unusual_settings(session: Session) -> dict[str, str | int | float | bool]:
     }
 
 
-# --- First starts of sessions that made no first reads
-
-Directory = tuple[str, str]
-"""A version, and the seconds that building its data directory took, which tells it from others."""
-
-
-def directory_of(session: Session, version: str, variant: str) -> Directory | None:
-    """Returns the data directory of a cell; None if an older version did not store it."""
-    seconds = stored_number(_server_of(session, version, variant).get("build_s"))
-    return None if seconds is None else (version, f"{seconds:.2f}")
-
-
-def first_sessions(known: Iterable[tuple[Directory | None, str]]) -> dict[Directory, str]:
-    """Returns when the first session over each data directory started, of all that are known."""
-    found: dict[Directory, str] = {}
-    for directory, started_at in known:
-        if directory is not None:
-            found[directory] = min(found.get(directory, started_at), started_at)
-    return found
-
-
-def is_first_over(directory: Directory | None, started_at: str, first: Mapping[Directory, str]) -> bool:
-    """Returns whether no session before this one is known to have measured the data directory."""
-    return directory is None or first.get(directory, started_at) >= started_at
-
-
-def without_first_starts(session: Session, first: Mapping[Directory, str]) -> Session:
-    """Returns the session with its first cold start over each data directory as a first read, which no mean has: it
-    takes up to twice as long as the others. Older versions counted it. `first` says when the first session over each
-    directory started."""
-    read = [run for run in session.runs if run.extra is ExtraRun.FIRST_READ]
-    taken = {
-        runs[0].number
-        for (version, variant), runs in measured_runs_by_cell(session).items()
-        if len(runs) >= MIN_RUNS
-        and _reads_much(session, variant)
-        and all(run.version != version for run in read)
-        and is_first_over(directory_of(session, version, variant), session.started_at, first)
-    }
-    runs = tuple(
-        replace(run, extra=ExtraRun.FIRST_READ, verdict=Verdict.SAMPLED) if run.number in taken else run
-        for run in session.runs
-    )
-    return replace(session, runs=runs) if taken else session
-
-
-def _reads_much(session: Session, variant: str) -> bool:
-    tables = stored_number(session.value_of(variant, TABLES_AXIS) or session.settings.get("tables"))
-    is_cold_start = session.metric == STARTUP_METRIC and session.cache_of(variant) == Cache.COLD
-    many = (tables or 0) * (session.design.schemas or 1)
-    return is_cold_start and (tables is None or many >= MIN_FIRST_READ_TABLES)
-
-
 # --- Sessions of one design
 
 
@@ -302,9 +245,6 @@ class SessionCell:
     design: CellDesign
     count: int
     mean: float
-    directory: Directory | None = None
-    rest: tuple[int, float] | None = None
-    """Count and mean without the first cold start over the directory, where that would be among the runs."""
 
     def as_earlier(self, version: str, variant: str) -> EarlierSession:
         """Returns it as an earlier session of this cell of another session."""
@@ -318,44 +258,20 @@ def session_cells(name: str, session: Session) -> dict[Cell, SessionCell]:
     found: dict[Cell, SessionCell] = {}
     if not is_compared(session):
         return found
-    later = measured_runs_by_cell(without_first_starts(session, {}))
     for (version, variant), runs in measured_runs_by_cell(session).items():
         sample = sample_of(session, runs, session.metric_of(variant))
         design = cell_design(session, version, variant)
         if design is not None and sample.mean is not None:
-            rest = sample_of(session, later.get((version, variant), ()), session.metric_of(variant))
-            has_first = rest.mean is not None and len(rest.values) < len(sample.values)
-            found[version, variant] = SessionCell(
-                name, session.started_at, design, len(sample.values), sample.mean,
-                directory=directory_of(session, version, variant),
-                rest=(len(rest.values), rest.mean) if has_first else None,
-            )  # fmt: skip
+            found[version, variant] = SessionCell(name, session.started_at, design, len(sample.values), sample.mean)
     return found
-
-
-def cells_without_first_starts(cells: Iterable[SessionCell], first: Mapping[Directory, str]) -> tuple[SessionCell, ...]:
-    """Returns the results of sessions without their first cold starts, as `without_first_starts` does of a session."""
-    return tuple(
-        replace(cell, count=cell.rest[0], mean=cell.rest[1])
-        if cell.rest is not None and is_first_over(cell.directory, cell.started_at, first)
-        else cell
-        for cell in cells
-    )
-
-
-def first_sessions_of(sessions: Iterable[Session], others: Iterable[SessionCell] = ()) -> dict[Directory, str]:
-    """Returns when the first session over each data directory started, of sessions and the results of others."""
-    own = (cell for session in sessions for cell in session_cells("", session).values())
-    return first_sessions((cell.directory, cell.started_at) for cell in (*own, *others))
 
 
 def earlier_sessions(session: Session, others: Iterable[SessionCell]) -> tuple[EarlierSession, ...]:
     """Returns those of the other sessions' results that are of the same host and design as a cell of this session and
     started before it, in their order. A session that is there twice, as a copy, counts once."""
-    cells, own = tuple(others), session_cells("", session)
-    first = first_sessions_of((session,), cells)
+    own = session_cells("", session)
     by_design: dict[CellDesign, dict[str, SessionCell]] = {}
-    for other in cells_without_first_starts(cells, first):
+    for other in others:
         if other.design.host_id is not None and other.started_at < session.started_at:
             by_design.setdefault(other.design, {}).setdefault(other.started_at, other)
     return tuple(

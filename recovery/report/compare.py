@@ -36,7 +36,7 @@ def comparison_answer(
     lines = [_sentence(pair, _storage(pair, sides), named=named) for pair in pairs[:_MAX_SENTENCES]]
     if len(pairs) > _MAX_SENTENCES:
         lines.append(f"and {len(pairs) - _MAX_SENTENCES} more in the table.")
-    doubts = [*_lacking_sessions(found.pairs), *_left_out(found, names), *_hosts(found.pairs, sides)]
+    doubts = [*_lacking_sessions(found.pairs), *_hosts(found.pairs, sides)]
     checksums = []
     for word, side, called in zip(("first", "second"), sides, names, strict=True):
         doubts.append(f"{word}: {_side_name(called)}: {'; '.join(_servers(side[0]))}")
@@ -57,15 +57,6 @@ def _answer_row(pair: Pair, *, named: bool) -> Row:
     name = f"{pair.one.version} {pair.variant}" if named else pair.variant
     values = tuple(value_of(side, figure_text(side)) if side.count else None for side in (pair.one, pair.other))
     return Row(name, values, (fmt.effect(pair), fmt.yes_or_no(pair.significant)), pair.one.version)
-
-
-def _left_out(found: Comparison, names: tuple[Sequence[str], Sequence[str]]) -> Iterator[str]:
-    """Yields whose runs are left out because they were the first over a data directory."""
-    if first := [called[place] for called, places in zip(names, found.without_first, strict=True) for place in places]:
-        yield (
-            "The first cold start over each data directory is left out, which an older version counted: "
-            f"{', '.join(first)}."
-        )
 
 
 _HOST_DOUBTS = {

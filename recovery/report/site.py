@@ -31,7 +31,6 @@ from recovery.report.html.site_pages import (
     PUBLISHED_PAGE,
     Site,
     SiteSession,
-    leave_out_first_starts,
     main_charts,
     question_page_name,
     session_links,
@@ -105,7 +104,7 @@ def write_site(
         found.append(reduced)
     if not found:
         raise RecoveryError(f"no session in {results} can be read", left_out[0])
-    ordered = leave_out_first_starts(sorted(found, key=lambda session: (session.started_at, session.name)))
+    ordered = tuple(sorted(found, key=lambda session: (session.started_at, session.name)))
     site = Site(ordered, questions, {}, _note(len(left_out)), is_public)
     quoted = {site.with_most_runs(page).name for page in site.asked}
 

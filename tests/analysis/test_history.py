@@ -27,7 +27,6 @@ from recovery.analysis.history import (
     role_of,
     session_cells,
     setting_of,
-    without_first_starts,
 )
 from recovery.analysis.statistics import half_interval_95, over_sessions, t975
 from recovery.analysis.summary import summarise
@@ -70,11 +69,6 @@ def with_setting(name: str, value: str | int | None) -> Session:
 def design_of(session: Session) -> CellDesign:
     (found,) = session_cells("", session).values()
     return found.design
-
-
-def without_first_read(session: Session) -> Session:
-    """As an older version measured it: its first start is one of those that count."""
-    return replace(session, runs=session.runs[1:])
 
 
 # --- Which cells are the same measurement
@@ -238,22 +232,6 @@ def test_earlier_sessions_are_those_of_the_design_that_started_before() -> None:
     )
     assert [(one.session, one.count, one.mean) for one in found] == [("s1", 3, 44.0), ("s0", 3, 50.0)]
     assert found[0] == EarlierSession("s1", "2026-11-21T10:00:00+00:00", "5.7.22", "cold", 3, 44.0, "0123456789ab")
-
-
-def test_the_first_start_over_each_directory_is_in_no_mean_over_sessions() -> None:
-    """Older versions made no first read. A later session over the same directory has no first start, nor has one of few
-    tables."""
-    server = {"build_s": "93.7503"}
-    early, later = (
-        without_first_read(session(seconds, day=day, server=server)) for seconds, day in ((50, 21), (44, 22))
-    )
-    unknown = without_first_read(session(60, day=20))
-    small = session(70, day=19, tables=999)
-    found = earlier_sessions(session(day=23), others(later, early, unknown))
-    assert [(one.count, one.mean) for one in found] == [(2, 60.5), (2, 50.5), (3, 44.0)]
-    assert without_first_starts(without_first_read(small), {}) == without_first_read(small)
-    two_runs = replace(unknown, runs=unknown.runs[1:])
-    assert without_first_starts(two_runs, {}) == two_runs, "too few are left"
 
 
 def test_a_host_without_an_id_has_no_earlier_sessions() -> None:

@@ -18,7 +18,6 @@ from recovery.analysis.contrasts import compare_means
 from recovery.analysis.history import CellDesign, SessionCell, session_cells
 from recovery.analysis.summary import main_values
 from recovery.model import STARTUP_METRIC, Session
-from recovery.report.compare import comparison_answer
 from recovery.storage.sessions import load_session
 
 
@@ -153,18 +152,9 @@ def test_of_the_pairs_of_equal_sessions_at_most_three_are_called_different(
         assert sum(each is True for each in claims) <= 3, "the first is whichever"
 
 
-def test_the_first_start_over_a_directory_is_in_no_mean_that_is_compared(kept_sessions: Path) -> None:
-    """178.8 s of the first start of 8.0.31 with 200,000 tables are no part of its mean: the others took 112.4 s. Both
-    sessions over the directory of 2026-11-26 have what they measured, but for the first start over it."""
-    scale, first, second = (
-        stored(kept_sessions / name) for name in ("2026-11-21-scale", "2026-11-26-8.0.31", "2026-11-26-8.0.31-two-cpus")
-    )
-    (with_200_000,) = (pair for pair in compare([scale], [scale]).pairs if pair.one.variant == "cold-200000"
-                       and pair.one.version == "8.0.31")  # fmt: skip
-    assert (with_200_000.one.count, round(with_200_000.one.mean or 0, 1)) == (4, 112.4)
-    cold = next(pair for pair in compare([second], [first]).pairs if pair.variant == "cold")
-    assert (cold.other.count, cold.one.count) == (4, 5)
-    found = compare([second], [first])
-    assert "is left out, which an older version counted: b." in " ".join(
-        comparison_answer(found, ([second], [first]), (["a"], ["b"]))
-    )
+def test_the_first_start_over_a_directory_is_in_no_mean(kept_sessions: Path) -> None:
+    """178.8 s of the first start of 8.0.31 with 200,000 tables are no part of its mean: the others took 112.4 s."""
+    scale = stored(kept_sessions / "2026-11-21-scale")
+    (pair,) = (one for one in compare([scale], [scale]).pairs if one.one.variant == "cold-200000"
+               and one.one.version == "8.0.31")  # fmt: skip
+    assert (pair.one.count, round(pair.one.mean or 0, 1)) == (4, 112.4)

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
 
 from intervals.cells import SessionCell
-from intervals.over_sessions import MIN_SESSIONS_OF_A_MEAN
 from intervals.picture import TABLES, in_order, named
 
-from recovery.analysis.statistics import over_sessions
+from recovery.analysis.statistics import MIN_SESSIONS_OF_A_MEAN, over_sessions
 from recovery.model import Cache, Session, Table
 from recovery.report import fmt
 from recovery.report.markdown import table_lines

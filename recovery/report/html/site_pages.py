@@ -18,15 +18,10 @@ from markupsafe import Markup
 from recovery.analysis.basis import Basis, count_days
 from recovery.analysis.history import (
     CellDesign,
-    Directory,
     Setting,
     cell_design,
-    directory_of,
-    first_sessions,
-    is_first_over,
     setting_of,
     unusual_settings,
-    without_first_starts,
 )
 from recovery.analysis.statistics import MIN_RUNS, MIN_SESSIONS, MIN_SESSIONS_OF_A_MEAN, over_sessions
 from recovery.analysis.summary import Summary, cell_words, is_compared, runs_by_cell, summarise
@@ -105,15 +100,6 @@ class SiteCell:
     """What it measured. Cells in which this is equal are the same measurement, repeated. None: it is not known."""
     tables: int | None
     doubts: tuple[str, ...] = ()
-    directory: Directory | None = None
-    rest_mean: float | None = None
-    """Its mean without the first start over the directory, where an older version counted that."""
-    pooled: float | None = None
-    """Its mean as one of several sessions, if that is another."""
-
-    @property
-    def mean_among_sessions(self) -> float:
-        return self.mean if self.pooled is None else self.pooled
 
 
 @dataclass(frozen=True)
@@ -189,23 +175,6 @@ def site_session(name: str, link: str, session: Session) -> SiteSession:
     )
 
 
-def leave_out_first_starts(sessions: Sequence[SiteSession]) -> tuple[SiteSession, ...]:
-    """Returns the sessions, whose means over sessions are without the first cold start over each data directory."""
-    first = first_sessions((cell.directory, session.started_at) for session in sessions for cell in session.cells)
-    return tuple(
-        replace(
-            session,
-            cells=tuple(
-                replace(cell, pooled=cell.rest_mean)
-                if is_first_over(cell.directory, session.started_at, first)
-                else cell
-                for cell in session.cells
-            ),
-        )
-        for session in sessions
-    )
-
-
 def session_links(session: SiteSession, questions: Mapping[str, str], *, is_public: bool = False) -> SiteLinks:
     """Returns what the page of a session leads to. `questions` is as in `question_page_name`."""
     pages = [(INDEX, _INDEX_NAME)]
@@ -223,8 +192,6 @@ def _cells(session: Session) -> Iterator[SiteCell]:
     }
     times = Counter(settings.values())
     unusual = unusual_settings(session)
-    rest = without_first_starts(session, {})
-    rest_means = {} if rest is session else {(one.version, one.variant): one for one in summarise(rest)}
     for summary in summarise(session):
         cell = summary.version, summary.variant
         measures = settings.get(cell)
@@ -250,8 +217,6 @@ def _cells(session: Session) -> Iterator[SiteCell]:
             measures=measures if is_known and times[measures] == 1 else None,
             tables=_tables(session, measures),
             doubts=doubts.get(cell, ()),
-            directory=directory_of(session, *cell),
-            rest_mean=one.mean if (one := rest_means.get(cell)) and one.count < summary.count else None,
         )
 
 
@@ -450,8 +415,7 @@ def index_page(site: Site) -> SitePage:
 _SERVERS = (
     "A bar is the geometric mean over all sessions that measured it, also for another question, and a dot is the mean "
     f"of one session. From {MIN_SESSIONS_OF_A_MEAN} sessions on the interval is that over sessions; of fewer their "
-    "means are shown. The first start over a data directory, which older versions counted, is in no figure of several "
-    "sessions."
+    "means are shown."
 )
 _RESULTS_TITLE = "Results of each session"
 _RESULTS = Markup(
@@ -509,7 +473,7 @@ def mean_over(measured: Sequence[Measured]) -> tuple[float, tuple[float, float] 
     """Returns the mean over sessions, and its interval; of a single session its own. Fewer than five have none."""
     if len(measured) == 1:
         return measured[0][1].mean, measured[0][1].interval
-    over = over_sessions([cell.mean_among_sessions for _, cell in measured])
+    over = over_sessions([cell.mean for _, cell in measured])
     assert over is not None
     return over.mean, over.interval if len(measured) >= MIN_SESSIONS_OF_A_MEAN else None
 
@@ -524,7 +488,7 @@ def _chart_text(measured: Sequence[Measured]) -> str:
     """Returns the text beside a bar. Dots show what each session has, and a phone has no room for it."""
     if not 1 < len(measured) < MIN_SESSIONS_OF_A_MEAN:
         return mean_over_text(measured)
-    about, means = measured[0][1].about, [cell.mean_among_sessions for _, cell in measured]
+    about, means = measured[0][1].about, [cell.mean for _, cell in measured]
     return f"{_figure(about, min(means))} to {_figure(about, max(means))}, {len(means)} sessions"
 
 
@@ -534,7 +498,7 @@ def _mean_over_words(measured: Sequence[Measured], unit: str) -> str:
     if len(measured) == 1:
         return f"{measured[0][1].text}, one session"
     if interval is None:
-        *figures, last = (_figure(about, value) for value in sorted(cell.mean_among_sessions for _, cell in measured))
+        *figures, last = (_figure(about, value) for value in sorted(cell.mean for _, cell in measured))
         text = f"{', '.join(figures)} and {last}{unit}"
     else:
         text = f"{_figure(about, mean)}{unit} ({_figure(about, interval[0])}-{_figure(about, interval[1])})"
@@ -584,7 +548,7 @@ def over_sessions_chart(
                 {setting.cache: mean},
                 _chart_text(measured),
                 interval=interval,
-                runs=tuple((cell.mean_among_sessions, _dot_text(session, cell)) for session, cell in measured)
+                runs=tuple((cell.mean, f"{session.name}: {cell.text}") for session, cell in measured)
                 if len(measured) > 1
                 else (),
                 doubts=measured[0][1].doubts if len(measured) == 1 else (),
@@ -599,12 +563,6 @@ def over_sessions_chart(
     )
     chart = bars(about, rows, [Segment(name, bar_css(number)) for number, name in enumerate(_CACHES)])
     return None if chart is None else _dots_are_sessions(chart)
-
-
-def _dot_text(session: SiteSession, cell: SiteCell) -> str:
-    if cell.pooled is None:
-        return f"{session.name}: {cell.text}"
-    return f"{session.name}: {_figure(cell.about, cell.pooled)} without its first start"
 
 
 def _dots_are_sessions(chart: Chart) -> Chart:
