@@ -11,6 +11,7 @@ from pathlib import Path
 from datadirs import empty_datadir, server_on
 from waiting import until
 
+from recovery.linux.procfs import is_stopped
 from recovery.model import Build
 from recovery.mysqld.launcher import Launch, RunDirs, environment, open_files_limit, prepare_command
 from recovery.mysqld.options import base_settings, experiment_settings, merge
@@ -65,4 +66,5 @@ def stopped_at(
         if line is not None:
             until(lambda: log.exists() and line in log.read_text(errors="replace")[begin:], line)
         process.send_signal(signal.SIGSTOP)
+        until(lambda: is_stopped(process.pid), "the process to stop: a thread may still wait for storage")
         yield process
