@@ -55,6 +55,7 @@ end_tests() { # SIGNAL
 # A test may take the first signal for its own, as that of an interrupted build: tests/conftest.py begins no next test
 # once this file is there. What has not ended by the second signal is killed.
 export TESTS_END="$folder/end"
+export TESTS_SHARED="$folder"
 interrupted() {
     trap '' INT TERM HUP
     : >"$TESTS_END"
