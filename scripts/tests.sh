@@ -59,10 +59,10 @@ export TESTS_SHARED="$folder"
 interrupted() {
     trap '' INT TERM HUP
     : >"$TESTS_END"
-    { sleep 4; end_tests TERM; sleep 4; end_tests KILL; } >/dev/null 2>&1 &
+    { sleep 3; end_tests TERM; sleep 3; end_tests KILL; } >/dev/null 2>&1 &
     repeat=$!
     [ -z "$running" ] || wait $running
-    kill -KILL $repeat
+    kill -KILL $repeat 2>/dev/null
     exit 130
 }
 trap interrupted INT
