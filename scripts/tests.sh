@@ -1,8 +1,8 @@
 #!/bin/sh
 # Runs the tests: `tests.sh VENV` checks types and runs all but those on demand, `tests.sh VENV --on-demand=GROUP` runs
-# those of one group. Programs are installed and an engine is started first. Three workers run at once, because servers
-# wait more than they compute: the first tests local servers, the second containers and then more local servers, the
-# third the rest. Then those run alone that empty the host's caches.
+# those of one group. Programs are installed and an engine is started first. Four workers run at once, because servers
+# wait more than they compute: two test local servers, the third the rest, and the fourth containers and then more local
+# servers. Then those run alone that empty the host's caches.
 set -u
 here=$(dirname "$0")
 mypy=$1/bin/mypy
@@ -55,13 +55,14 @@ end_tests() { # SIGNAL
 # A test may take the first signal for its own, as that of an interrupted build: tests/conftest.py begins no next test
 # once this file is there. What has not ended by the second signal is killed.
 export TESTS_END="$folder/end"
+export TESTS_SHARED="$folder"
 interrupted() {
     trap '' INT TERM HUP
     : >"$TESTS_END"
-    { sleep 4; end_tests TERM; sleep 4; end_tests KILL; } >/dev/null 2>&1 &
+    { sleep 3; end_tests TERM; sleep 3; end_tests KILL; } >/dev/null 2>&1 &
     repeat=$!
     [ -z "$running" ] || wait $running
-    kill -KILL $repeat
+    kill -KILL $repeat 2>/dev/null
     exit 130
 }
 trap interrupted INT
@@ -108,21 +109,24 @@ pid_types=$!
 start_engine
 local="real and not containers and not alone"
 # How the names of files in tests/real begin, so that the workers end at about the same time. The third has all others.
-first="[a-d] ex [f-l] sc"
+first="[a-d] ex f[a-k] f[m-z] [g-l] sc"
 second="en ow re sy [t-z]"
+fourth="fl se st su"
 # What one worker drops from the cache the others would read again, and what is warm there would never stay warm.
 export TESTS_KEEP_CACHES=1
 start_tests first "$isolated" -m "$local" $(printf 'tests/real/test_%s*.py ' $first) >"$folder/first"
+start_tests second "$isolated" -m "$local" $(printf 'tests/real/test_%s*.py ' $second) >"$folder/second"
 start_tests third "$isolated" -m "not containers and not alone" \
-    $(printf -- '--ignore-glob=tests/real/test_%s* ' $first $second) >"$folder/third"
+    $(printf -- '--ignore-glob=tests/real/test_%s* ' $first $second $fourth) >"$folder/third"
 start_tests containers "" -m "containers and not alone" $(marked containers)
 wait_for containers
-start_tests second "$isolated" -m "$local" $(printf 'tests/real/test_%s*.py ' $second)
-wait_for second
+start_tests fourth "$isolated" -m "$local" $(printf 'tests/real/test_%s*.py ' $fourth)
+wait_for fourth
 unset TESTS_KEEP_CACHES
-for name in types first third; do wait_for "$name"; done
+for name in types first second third; do wait_for "$name"; done
 show types "Types"
 show first "Tests of the first worker"
+show second "Tests of the second worker"
 show third "Tests of the third worker"
 printf '\nTests that run alone:\n'
 running=

@@ -59,6 +59,24 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
         item.session.shouldstop = "make test was interrupted"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def initialised(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Initialises a data directory of each kind once, and copies it then."""
+    if not any(item.get_closest_marker("real") for item in request.session.items):
+        yield
+        return
+    import datadirs
+    from initialised import Initialised
+
+    from recovery.workload import build
+
+    once = Initialised(Path(os.environ.get("TESTS_SHARED") or tmp_path_factory.getbasetemp()) / "initialised")
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (build, datadirs):
+            patch.setattr(module, "initialise", once.initialise)
+        yield
+
+
 def _isolate_settings(patch: pytest.MonkeyPatch, lock: Path, node: pytest.Item | pytest.Module) -> None:
     """The cache of downloads is shared with the user's; everything else is the test's own."""
     for name in os.environ:

@@ -104,7 +104,7 @@ def test_tests_that_fail_fail_all_of_them(is_allowed: bool, venv: Path, tmp_path
         program(tmp_path / "programs", "unshare", "exit 1")
     done = subprocess.run(["sh", tmp_path / "tests.sh", venv], capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
-    assert sorted(line.split()[0] for line in (tmp_path / "record").read_text().splitlines()) == ["tests"] * 5 + [
+    assert sorted(line.split()[0] for line in (tmp_path / "record").read_text().splitlines()) == ["tests"] * 6 + [
         "types"
     ]
     program(venv / "bin", "python", 'echo "tests $*" >>"$RECORD"')

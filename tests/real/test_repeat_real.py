@@ -15,19 +15,20 @@ from recovery.storage.sessions import load_session
 
 pytestmark = pytest.mark.real
 TABLES = 100
-VERSION = "5.7.22"
+VERSION = "mariadb-10.11.5"
+"""It starts fastest."""
 
 
 @pytest.mark.timeout(600)
 def test_three_sessions_over_one_data_directory(
     at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["crash-recovery", "--version", VERSION, "--runs", "2", "--repeat", "3", *at]) == 0
+    assert run(["cold-recovery", "--version", VERSION, "--runs", "2", "--repeat", "3", *at]) == 0
     printed = capsys.readouterr()
     folders = sorted(path.parent for path in (tmp_path / "results").glob("2*/report.json"))
     found = [load_session(folder) for folder in folders]
     assert [one.settings.get("repeat_of") for one in found] == [None, folders[0].name, folders[0].name]
-    assert [len(one.runs) for one in found] == [4] * 3
+    assert [len(one.runs) for one in found] == [2] * 3
     assert len({one.servers[VERSION]["sha256"] for one in found}) == 1
     assert len({one.environment["host_id"] for one in found}) == 1
     assert printed.err.count(f"{VERSION}: using the data directory") == 2
@@ -45,4 +46,4 @@ def test_three_sessions_over_one_data_directory(
     assert [one["name"] for one in stored["sessions"]] == [folder.name for folder in folders]
     assert run([*report, "csv"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert [row["session"] for row in rows] == [folder.name for folder in folders for _ in range(4)]
+    assert [row["session"] for row in rows] == [folder.name for folder in folders for _ in range(2)]
