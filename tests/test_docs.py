@@ -17,10 +17,11 @@ from sessions import as_a_user, left_out, need_limits
 
 from recovery import errors
 from recovery.analysis import phase_names, warnings
+from recovery.cli.commands import EXAMPLES
 from recovery.cli.main import cli, run
 from recovery.cli.measure import NOT_OF_REQUEST
 from recovery.cli.measuring_command import MeasuringCommand
-from recovery.cli.options import BY_NAME, OPTIONS, PREFIX, SETTING_NAMES, refuse_unused_variables
+from recovery.cli.options import BY_NAME, OPTIONS, PREFIX, SETTING_NAMES, Group, refuse_unused_variables
 from recovery.cli.parse import make_request
 from recovery.model import OwnData, parse_version
 
@@ -488,6 +489,38 @@ def help_of_make(*words: str) -> list[str]:
     lines = subprocess.run(["make", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     assert [line for line in lines if len(line) > 80] == [], "a terminal of 80 columns would break it"
     return lines
+
+
+def commands_with_help(group: click.Group, before: str = "") -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if not command.hidden:
+            yield before + name, command
+            if isinstance(command, click.Group):
+                yield from commands_with_help(command, f"{name} ")
+
+
+def test_the_help_of_each_command_has_a_valid_example() -> None:
+    found = dict(commands_with_help(cli))
+    assert EXAMPLES.keys() == found.keys()
+    for name, command in found.items():
+        assert command.get_help(click.Context(command, info_name=name)).endswith(
+            f"Example:\n    recovery {EXAMPLES[name]}"
+        )
+        parse(shlex.split(re.split(" >+ ", EXAMPLES[name])[0]), [])
+
+
+def test_the_help_of_a_measuring_command_has_the_groups_of_make_help() -> None:
+    shown = re.findall(r"^  ([a-z]+) +[A-Z]+", "\n".join(help_of_make("help")), re.MULTILINE)
+    assert shown == [*(group.value.lower() for group in Group if group is not Group.OWN), "loads"]
+    command = cli.get_command(click.Context(cli), "crash-matrix")
+    assert command is not None
+    text = command.get_help(click.Context(command, info_name="crash-matrix"))
+    assert re.findall(r"^([A-Z][a-z ]+):$", text, re.MULTILINE) == [
+        group.value for group in Group if group is not Group.WHY
+    ]
 
 
 def test_make_alone_prints_ten_commands_on_one_screen() -> None:

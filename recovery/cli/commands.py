@@ -39,6 +39,49 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "completion": (MANAGE, "completion_script:completion", "Print the completion script of your shell."),
 }
 """Commands by name: the group in the help, `module:attribute`, and one line of help."""
+EXAMPLES = {
+    "cold-recovery": "cold-recovery --version 8.0.31 --tables 20k",
+    "warm-recovery": "warm-recovery --version 8.0.31 --tables 20k",
+    "crash-recovery": 'crash-recovery --version "5.7.22 mariadb-10.11.5" --tables 20k',
+    "clean-start": "clean-start --version 8.0.31 --tables 20k",
+    "scale": 'scale --tables "1000 10000 50000"',
+    "metadata": "metadata --scale quick",
+    "interference": "interference --scale quick --pollers 2",
+    "table-cache": 'table-cache --scale quick --threads "1 8"',
+    "write-scaling": "write-scaling --scale quick --question scaling",
+    "crash-matrix": "crash-matrix --runs 6 --version 8.0.31",
+    "pending-work": "pending-work --scale quick --uncommitted 10k",
+    "damage": "damage --runs 3 --version 8.0.31",
+    "experiments": "experiments --scale quick --version 8.0.31",
+    "resume": "resume 20260101T120000Z-cold-recovery",
+    "repeat": "repeat --times 5 --every 6h",
+    "fleet": "fleet run plan.toml",
+    "fleet run": "fleet run plan.toml --dry-run",
+    "fleet report": "fleet report results/fleet",
+    "sessions": "sessions --results /mnt/results",
+    "report": "report -v",
+    "compare": "compare 20260101T120000Z-cold-recovery 20260102T120000Z-cold-recovery",
+    "site": "site results",
+    "bundle": "bundle --for mysql",
+    "analyze": "analyze /var/log/mysql/error.log",
+    "watch": "watch 4711",
+    "estimate": "estimate --socket /run/mysqld/mysqld.sock",
+    "calibrate": "calibrate",
+    "status": "status --watch",
+    "docs": "docs shorten",
+    "doctor": "doctor --tables 200k",
+    "versions": "versions --json",
+    "datadirs": "datadirs",
+    "datadirs list": "datadirs list --json",
+    "datadirs remove": "datadirs remove --all",
+    "images": "images",
+    "images list": "images list --json",
+    "images build": "images build 8.0.31",
+    "images remove": "images remove --all",
+    "schema": "schema --tables 100 --rows 10 > create.sql",
+    "completion": "completion bash >> ~/.bashrc",
+}
+"""An example of each command, for its help."""
 SESSION_COMMANDS = ("resume", "repeat", "report", "compare", "bundle")
 """Commands with sessions as arguments."""
 HIDDEN_COMMANDS = {"run": "measure:run_command"}
@@ -72,6 +115,16 @@ def _takes_words(command: click.Command) -> bool:
     )
 
 
+def _with_example(command: click.Command, name: str) -> click.Command:
+    """Returns the command, whose help, and that of its subcommands, ends with an example."""
+    if name in EXAMPLES:
+        command.epilog = f"\b\nExample:\n  recovery {EXAMPLES[name]}"
+    if isinstance(command, click.Group):
+        for below, subcommand in command.commands.items():
+            _with_example(subcommand, f"{name} {below}")
+    return command
+
+
 class RecoveryGroup(click.Group):
     """Represents the `recovery` command, which finds its subcommands in EXPERIMENTS and COMMANDS."""
 
@@ -80,12 +133,12 @@ class RecoveryGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
         if cmd_name not in self.commands and cmd_name in EXPERIMENTS:
-            return MeasuringCommand(cmd_name, measure=_measure)
+            return _with_example(MeasuringCommand(cmd_name, measure=_measure), cmd_name)
         location = COMMANDS[cmd_name][1] if cmd_name in COMMANDS else HIDDEN_COMMANDS.get(cmd_name)
         if cmd_name not in self.commands and location is not None:
             module, _, attribute = location.partition(":")
             command: click.Command = getattr(import_module(f"recovery.cli.{module}"), attribute)
-            return command
+            return _with_example(command, cmd_name)
         return self.commands.get(cmd_name)
 
     def resolve_command(

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import click
 
-from recovery.cli.options import click_option, options_of
+from recovery.cli.options import Group, click_option, options_of
 from recovery.experiments import EXPERIMENTS, find_experiment
 
 _DEFAULT_IN_HELP = re.compile(r" \[default: [^]]*\]$")
@@ -47,6 +47,17 @@ class MeasuringCommand(click.Command):
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         self.describe()
         super().format_help(ctx, formatter)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        groups = {option.key: option.group for option in self.options}
+        rows: dict[Group, list[tuple[str, str]]] = {group: [] for group in Group}
+        for parameter in self.get_params(ctx):
+            if (row := parameter.get_help_record(ctx)) is not None:
+                rows[groups.get(str(parameter.name), Group.HOW)].append(row)
+        for group, found in rows.items():
+            if found:
+                with formatter.section(group.value):
+                    formatter.write_dl(found)
 
     def describe(self) -> None:
         """Adds the experiment's question and its defaults to the help."""

@@ -67,6 +67,17 @@ class Kind(Enum):
     FLAG = auto()
 
 
+class Group(Enum):
+    """The groups of options in the help, which `make help` has, too."""
+
+    WHAT = "What"
+    OWN = "Of this experiment"
+    YOURS = "Yours"
+    WHY = "Why"
+    LIMITS = "Limits"
+    HOW = "How"
+
+
 @dataclass(frozen=True)
 class Option:
     """Describes one option: a row of the option table."""
@@ -93,6 +104,7 @@ class Option:
     """Whether the option exists on the command line only, without a variable and without a key in recovery.toml."""
     short: str | None = None
     """Its short form, such as `-v`."""
+    group: Group = Group.WHAT
     field: str = ""
     """The field of the Request that has its value, such as `sizes.schema.tables`. For an option of some experiments,
     the field of their class of options: `LoadOptions.seconds`. Empty: it is not part of the request."""
@@ -229,88 +241,107 @@ OPTIONS = (
     Option(
         "data", "Where data directories live: a folder on the volume under test.", kind=Kind.PATH,
         field="output.data", convert=values.absolute_path, stored="data", plain=_ANY,
+        group=Group.YOURS,
     ),
     Option(
         "results", "Where sessions are stored.", kind=Kind.PATH, default=DEFAULT_RESULTS,
         field="output.results", convert=values.absolute_path, plain=_ANY,
+        group=Group.YOURS,
     ),
     Option(
         "mysqld", "Your own server: an executable, an unpacked tarball's folder, or a tarball's path or URL; repeated "
         "to compare several, such as base=PATH.", "[NAME=]PATH", Kind.OWN_SERVER, several=True,
         field="servers.mysqld", convert=values.parse_own_servers, stored="mysqld",
+        group=Group.YOURS,
     ),
     Option(
         "archive", "A mirror of the vendor's archive.", "URL",
         field="servers.archive", stored="archive",
+        group=Group.HOW,
     ),
     Option(
         "offline", "Fetch nothing: use what is in the cache.", kind=Kind.FLAG,
         field="servers.offline",
+        group=Group.HOW,
     ),
     Option(
         "engine", "What runs the servers: containers or local processes. [default: auto: Docker where one answers]",
         values=(AUTO, "docker", "local"),
         field="servers.engine", stored="engine",
+        group=Group.HOW,
     ),
     Option(
         "image", "Your own image of a server.", "NAME",
         field="servers.image", stored="image",
+        group=Group.YOURS,
     ),
     Option(
         "registry", "Where images are pulled from, in place of the engine's default.", "HOST",
         field="servers.registry", stored="registry",
+        group=Group.HOW,
     ),
     Option(
         "read_iops", "Limit the measured server to so many reads a second of the disk under the data.", "N", Kind.WHOLE,
         field="servers.limits.read_iops", convert=values.limit("parse_read_iops"), stored="read_iops",
+        group=Group.LIMITS,
     ),
     Option(
         "read_bps", "Limit its reads to so many bytes a second, like 100m (k, m and g are powers of 1024).", "BYTES",
         Kind.WHOLE,
         field="servers.limits.read_bps", convert=values.limit("parse_read_bps"),
         stored="read_bps",
+        group=Group.LIMITS,
     ),
     Option(
         "memory", "Limit its memory, page cache included, like 2g.", "BYTES", Kind.WHOLE,
         field="servers.limits.memory_bytes", convert=values.limit("parse_memory"),
         stored="memory_bytes",
+        group=Group.LIMITS,
     ),
     Option(
         "cpus", "Limit its CPU time to so many CPUs, like 1.5.", "N", Kind.NUMBER,
         field="servers.limits.cpus", convert=values.limit("parse_cpus"), stored="cpus",
+        group=Group.LIMITS,
     ),
     Option(
         "cpu_set", "Let it use only these CPUs, like 0-63; clients of a load get the others.", "LIST",
         field="servers.limits.cpu_set", convert=values.limit("parse_cpu_set"), stored="cpu_set",
         plain=_PLAIN,
+        group=Group.LIMITS,
     ),
     Option(
         "open_files", "Files that every server may open. [default: the host's limit, ulimit -Hn]", "N", Kind.WHOLE,
         field="servers.open_files", convert=values.count(values.MAX_OPEN_FILES, least=values.MIN_OPEN_FILES),
         stored="open_files",
+        group=Group.LIMITS,
     ),
     Option(
         "set", "A mysqld option; may be repeated.", "NAME=VALUE", parameter="settings", several=True,
         field="servers.options", convert=values.parse_settings, stored="set", text=values.settings_texts,
+        group=Group.YOURS,
     ),
     Option(
         "defaults_file", "Use the server options of this my.cnf, too, except harmful ones. --set takes precedence.",
         kind=Kind.PATH,
+        group=Group.YOURS,
     ),
     Option(
         "datadir", "A data directory of your own, of a server that has ended: it is only read, and a copy is measured.",
         kind=Kind.PATH, common=False,
         field="OwnDataOptions.datadir", convert=values.absolute_path, stored="datadir",
+        group=Group.YOURS,
     ),
     Option(
         "as_is", "With --datadir, time the recovery that is ahead of it, without inserts and a kill of the tool's own.",
         kind=Kind.FLAG, common=False,
         field="OwnDataOptions.as_is", stored="as_is",
+        group=Group.YOURS,
     ),
     Option(
         "predicted", "With --as-is, the seconds that `recovery estimate` predicted: the report compares them.",
         "SECONDS", Kind.NUMBER, common=False,
         field="OwnDataOptions.predicted", convert=values.decimal(0.001, 1e6), stored="predicted",
+        group=Group.YOURS,
     ),
     Option(
         "variant", "Server options to compare under a name; repeated for each. layout=NAME and schemas=N are "
@@ -323,10 +354,12 @@ OPTIONS = (
     Option(
         "template", "Your own schema template.", kind=Kind.PATH, common=False,
         field="sizes.schema.template", convert=values.absolute_path, stored="template",
+        group=Group.YOURS,
     ),
     Option(
         "insert_template", "Your own insert script's template.", kind=Kind.PATH, common=False,
         field="sizes.insert_template", convert=values.absolute_path, stored="insert_template",
+        group=Group.YOURS,
     ),
     Option(
         "predict", "Also predict a start with N tables.", "N", common=False, line_only=True,
@@ -341,12 +374,14 @@ OPTIONS = (
         "before_start", "A command to run before each timed start, once the cache is emptied; not run by a shell.",
         "COMMAND", Kind.COMMAND, common=False,
         field="StartOptions.before_start", convert=values.parse_command, stored="before_start",
+        group=Group.WHY,
     ),
     Option(
         "before_kill", "With --datadir, what to do before each kill: `load` updates rows of a table of the tool's own; "
         "or a command, not run by a shell, whose clients use --socket=$MYSQL_UNIX_PORT.", "load|COMMAND",
         Kind.COMMAND, common=False,
         field="OwnDataOptions.before_kill", convert=values.parse_before_kill, stored="before_kill",
+        group=Group.YOURS,
     ),
     Option(
         "first_queries", "Also time queries after each timed start: those of an SQL FILE, or `default`: the sizes of "
@@ -354,6 +389,7 @@ OPTIONS = (
         field="StartOptions.first_queries", convert=values.parse_first_queries, stored="first_queries",
         text=lambda queries: "\n".join(f"-- {name}\n{statement};" for name, statement in queries),
         plain=re.compile("default"),
+        group=Group.WHY,
     ),
     Option(
         "as_published", "Do not empty the cache after the inserts (as in the published test).", kind=Kind.FLAG,
@@ -364,17 +400,20 @@ OPTIONS = (
         "trace", "One more run of every variant, not averaged, that records which tables' files the start opens, and "
         "which had been modified.", kind=Kind.FLAG, common=False,
         field="method.trace", stored="trace",
+        group=Group.WHY,
     ),
     Option(
         "stacks", "One more run of every variant, not averaged, with stack samples of the server by eu-stack or perf: "
         "the first that is installed, or the one named.", "[PROGRAM]", values=(AUTO, "eu-stack", "perf"), alone=AUTO,
         common=False,
         field="method.stacks", stored="stacks",
+        group=Group.WHY,
     ),
     Option(
         "floor", "Also time a plain program that reads every table's first page: what the storage allows.",
         kind=Kind.FLAG, common=False,
         field="method.floor", stored="floor",
+        group=Group.WHY,
     ),
     Option(
         "baseline", "The version that the others are compared with. [default: the first]", "VERSION",
@@ -391,79 +430,95 @@ OPTIONS = (
     ),
     Option(
         "no_drop_caches", "Never drop the whole host's caches: evict the files one by one.", kind=Kind.FLAG,
+        group=Group.HOW,
     ),
-    Option("unprivileged", "Take no step that needs root.", kind=Kind.FLAG),
+    Option("unprivileged", "Take no step that needs root.", kind=Kind.FLAG, group=Group.HOW),
     Option(
         "no_probe", "Do not measure the storage's small reads beforehand.", kind=Kind.FLAG,
         field="method.probe", convert=lambda _: False,
+        group=Group.HOW,
     ),
     Option(
         "note", 'A note for the report, like "io2, 5000 IOPS"; may be repeated.', "TEXT",
         Kind.SENTENCE, parameter="notes", several=True,
         field="output.note", convert=values.parse_notes, stored="note", plain=_ANY,
+        group=Group.HOW,
     ),
     Option(
         "keep", "Never remove a data directory to make room for the next version.", kind=Kind.FLAG,
         field="output.keep",
+        group=Group.HOW,
     ),
     Option(
         "stall", "Give up a start after so long without log, CPU or I/O. [default: 300; damage: 60]", "SECONDS",
         Kind.SECONDS,
         parameter="stall_s",
         field="method.stall_s",
+        group=Group.HOW,
     ),
-    Option("yes", "Begin long sessions without asking.", kind=Kind.FLAG, line_only=True, short="-y"),
-    Option("wait", "Wait while another timed run is in progress.", kind=Kind.FLAG, line_only=True),
-    Option("verbose", "Print the tables, too.", kind=Kind.FLAG, line_only=True, short="-v"),
-    Option("quiet", "Nothing on standard error but errors and warnings.", kind=Kind.FLAG),
+    Option("yes", "Begin long sessions without asking.", kind=Kind.FLAG, line_only=True, short="-y", group=Group.HOW),
+    Option("wait", "Wait while another timed run is in progress.", kind=Kind.FLAG, line_only=True, group=Group.HOW),
+    Option("verbose", "Print the tables, too.", kind=Kind.FLAG, line_only=True, short="-v", group=Group.HOW),
+    Option("quiet", "Nothing on standard error but errors and warnings.", kind=Kind.FLAG, group=Group.HOW),
     Option(
-        "dry_run", "Print what would be run, and the disk space and time it needs.", kind=Kind.FLAG, line_only=True
+        "dry_run", "Print what would be run, and the disk space and time it needs.", kind=Kind.FLAG, line_only=True,
+        group=Group.HOW,
     ),
     Option(
         "json", "Write the result as JSON to FILE, too. Without FILE, or with -, print JSON only.", "[FILE]",
         parameter="json_to", alone=STANDARD_OUTPUT, line_only=True,
+        group=Group.HOW,
     ),
     # Options of single experiments.
     Option(
         "seconds", "Measured seconds of each load. [default: 60]", "N", Kind.WHOLE, common=False,
         field="LoadOptions.seconds", convert=values.count(values.MAX_SECONDS), stored="seconds",
+        group=Group.OWN,
     ),
     Option(
         "warmup", "Seconds of the load before it is measured. [default: 10]", "N", Kind.WHOLE, common=False,
         field="LoadOptions.warmup_s", convert=values.count_or_zero(values.MAX_SECONDS), stored="warmup_s",
+        group=Group.OWN,
     ),
     Option(
         "threads", 'Clients of the load at a time; several: "1 4 16".', "N...", Kind.WHOLE, common=False,
         field="WorkloadOptions.threads", convert=values.counts(values.MAX_CLIENTS),
+        group=Group.OWN,
     ),
     Option(
         "workload", "Statements of the load: point-select, read-only, read-write, update-nokey …, or your own sysbench "
         "script.", "NAME...", common=False,
         field="WorkloadOptions.workloads", convert=values.words, plain=re.compile(r"[a-z_, -]*"),
+        group=Group.OWN,
     ),
     Option(
         "load_tables", "Number of tables that the load uses.", "N...", Kind.WHOLE, common=False,
         field="LoadOptions.load_tables", convert=values.counts(values.MAX_TABLES),
+        group=Group.OWN,
     ),
     Option(
         "charset", "Character sets of the tables to compare: latin1, utf8mb4 (collation utf8mb4_general_ci), or other "
         "collations. [default: latin1]", "NAME...", common=False,
         field="LoadOptions.charset", convert=values.charsets, stored="charset", plain=_PLAIN,
+        group=Group.OWN,
     ),
     Option(
         "memory_ratio", "Size of the data divided by that of the buffer pool: 0.5, or 4. [default: the data fits]", "X",
         Kind.NUMBER, common=False,
         field="LoadOptions.memory_ratio", convert=values.decimal(0.001, 1000), stored="memory_ratio",
+        group=Group.OWN,
     ),
     Option(
         "option", "A server option, and the values to measure it at: table_open_cache=400,4000; may be repeated.",
         "NAME=VALUE,...", parameter="options", several=True, common=False,
         field="ExperimentOptions.options", convert=lambda texts: tuple(map(values.parse_server_option, texts)),
         text=lambda options: tuple(f"{name}={','.join(found)}" for name, found in options), stored="options",
+        group=Group.OWN,
     ),
     Option(
         "question", "Only these of the experiment's questions.", "NAME...", parameter="parts", common=False,
         field="ExperimentOptions.parts", convert=values.words, plain=_PLAIN,
+        group=Group.OWN,
     ),
     Option(
         "seed", "Seed of all random choices, such as the order within a block: the same seed repeats them. "
@@ -473,71 +528,85 @@ OPTIONS = (
     Option(
         "only", "Repeat only the N-th run of each cell.", "N", Kind.WHOLE, common=False,
         field="CrashOptions.only", convert=values.run_count,
+        group=Group.OWN,
     ),
     Option(
         "depth", "Kill a recovery at most so many times before it may finish. [default: 3]", "N", Kind.WHOLE,
         common=False,
         field="CrashMatrixOptions.depth", convert=values.count(100),
+        group=Group.OWN,
     ),
     Option(
         "dirty", "Kill the server when it has so many dirty pages.", "N...", Kind.WHOLE, common=False,
         field="PendingOptions.dirty", convert=values.counts(values.MAX_ROWS),
+        group=Group.OWN,
     ),
     Option(
         "redo", "Kill the server when it has so much redo since its last checkpoint, like 64m.", "BYTES...",
         Kind.WHOLE, common=False,
         field="PendingOptions.redo", convert=values.sizes,
+        group=Group.OWN,
     ),
     Option(
         "uncommitted", "Kill the server when a transaction has changed so many rows.", "N...", Kind.WHOLE,
         common=False,
         field="PendingOptions.uncommitted", convert=values.counts(values.MAX_ROWS),
+        group=Group.OWN,
     ),
     Option(
         "state", "What this transaction has reached: open, prepared (COMMIT is writing the binary log), or xa (after "
         "XA PREPARE).", "NAME...", common=False,
         field="PendingOptions.state", convert=values.words, plain=_PLAIN,
+        group=Group.OWN,
     ),
     Option(
         "queries", "A file of your own queries, each with a semicolon; a line `-- NAME` above one names it.",
         kind=Kind.PATH, common=False,
         field="QueryOptions.queries", stored="queries",
         text=lambda queries: "; ".join(f"{name}: {statement}" for name, statement in queries),
+        group=Group.OWN,
     ),
     Option(
         "dump_schemas", "Dump only so many of the schemas.", "N", Kind.WHOLE, common=False,
         field="MetadataOptions.dump_schemas", convert=values.count(values.MAX_SCHEMAS), stored="dump_schemas",
+        group=Group.OWN,
     ),
     Option(
         "published_build", "Also create N tables in the published way, by one client, and extrapolate for all.",
         "N", Kind.WHOLE, common=False,
         field="MetadataOptions.published_build", convert=values.count(values.MAX_TABLES),
         stored="published_build",
+        group=Group.OWN,
     ),
     Option(
         "poll_query", "Queries of these clients, each measured alone: foreign-keys (as published), filtered (by the "
         "table, too: a published remedy), or those of --queries. [default: all of --queries in turn, or foreign-keys]",
         "NAME...", common=False,
         field="InterferenceOptions.poll_query", convert=values.words, stored="poll_query", plain=_PLAIN,
+        group=Group.OWN,
     ),
     Option(
         "pollers", "Clients that query information_schema during the load. [default: 1]", "N", Kind.WHOLE, common=False,
         field="InterferenceOptions.pollers", convert=values.count(values.MAX_CLIENTS), stored="pollers",
+        group=Group.OWN,
     ),
     Option(
         "every", "Such a client begins a query so many seconds after the one before. [default: 0]", "SECONDS",
         Kind.NUMBER, common=False,
         field="InterferenceOptions.every_s", convert=values.decimal(0, 3600), stored="every_s",
+        group=Group.OWN,
     ),
     Option(
         "profile", "One more run of every variant, not averaged, with a profile of the server by perf.", kind=Kind.FLAG,
         common=False,
         field="method.stacks", convert=lambda _: "perf",
+        group=Group.WHY,
     ),
     Option(
         "waits", "One more run of every variant, not averaged, in which the server counts waits for mutexes and locks.",
         kind=Kind.FLAG, common=False,
         field="method.waits", stored="waits",
+        group=Group.WHY,
     ),
 )  # fmt: skip
 BY_NAME = {option.name: option for option in OPTIONS}
