@@ -9,9 +9,8 @@ override SHELL := /bin/sh
 .DEFAULT_GOAL := overview
 
 # `override` keeps make from expanding the value for the environment of a recipe, such as a `$$(shell …)` in it.
-$(foreach name,$(filter-out ARGS PYTHON,$(foreach word,$(MAKEOVERRIDES),$(firstword $(subst =, ,$(word))))),$(if \
-    $(filter command,$(origin $(name))),$(eval override $$(name) := $$(value $$(name)))$(eval \
-    export RECOVERY_$$(name) := $$($$(name)))))
+$(foreach name,$(filter-out ARGS PYTHON,$(.VARIABLES)),$(if $(filter command,$(origin $(name))),$(eval \
+    override $$(name) := $$(value $$(name)))$(eval export RECOVERY_$$(name) := $$($$(name)))))
 PYTHON ?= python3
 override PYTHON := $(value PYTHON)
 override ARGS := $(value ARGS)

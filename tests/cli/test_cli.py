@@ -843,6 +843,8 @@ def test_make_passes_on_whatever_is_given_as_it_is(tmp_path: Path) -> None:
     assert first == "doctor"
     others = {f"{name}={value}" for name, value in os.environ.items()}
     assert set(settings) - others == {f"RECOVERY_{name}={value}" for name, value in given.items()}
+    for assigned in (":=", "::=", "+=", "?="):
+        assert "RECOVERY_TABLES=7" in made(tmp_path, "doctor", f"TABLES{assigned}7").stdout.splitlines()
     assert not touched.exists()
 
 
