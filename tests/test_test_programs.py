@@ -118,7 +118,7 @@ def test_a_program_of_the_tests_splits_its_words_without_a_shell(program: str, t
     touched = tmp_path / "touched"
     done = run_program(program, ARGS=f"--nope '$(touch {touched})' `touch {touched}`; touch {touched}")
     assert (done.returncode, touched.exists()) == (2, False)
-    assert "ARGS is not valid: No closing quotation" in run_program(program, ARGS="'").stderr
+    assert "ARGS cannot be split into words: No closing quotation" in run_program(program, ARGS="'").stderr
 
 
 def test_make_puts_no_words_of_a_user_into_a_recipe() -> None:

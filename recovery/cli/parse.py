@@ -186,7 +186,8 @@ def taken_from_newest_session(given: GivenOptions) -> tuple[dict[str, Any], str]
             raise UsageError(text, f"give --{name} again, or --version", option=name)
     # In the same spelling as before: the tag of an image may be more specific than the release that was found in it.
     version, tables = session.settings.get("version") or " ".join(session.versions), session.settings.get("tables")
-    taken, line = {"versions": (str(version),)}, f"--version {shlex.quote(str(version))}"
+    taken: dict[str, Any] = {"versions": (str(version),)}
+    line = f"--version {shlex.quote(str(version))}"
     if tables and not (given.get("tables") or given.get("datadir")):
         taken["tables"], line = str(tables), f"{line} and --tables {tables}"
     left = ", ".join(_flags_that_matter(session))
@@ -429,7 +430,7 @@ def _checked_baseline(servers: Servers) -> str | None:
         if named == version or (release or named) == parse_version_option(version).release:
             return version
     measured = " ".join(servers.versions) or "nothing"
-    raise UsageError(f"{named} is not measured", f"use one of VERSION: {measured}", option="baseline")
+    raise UsageError(f"{named} is not measured", f"use one of: {measured}", option="baseline")
 
 
 def _check_runs_and_precision(given: GivenOptions) -> None:

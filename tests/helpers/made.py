@@ -19,4 +19,4 @@ def take_arguments(*more: str) -> None:
     except UsageError as error:
         sys.exit(f"error: {error.message}\nhint:  {error.hint}")
     except ValueError as error:
-        sys.exit(f"error: ARGS is not valid: {error}\nhint:  quote it as in a shell")
+        sys.exit(f"error: ARGS cannot be split into words: {error}\nhint:  quote it as in a shell")
