@@ -9,16 +9,17 @@ override SHELL := /bin/sh
 .DEFAULT_GOAL := overview
 
 # `override` keeps make from expanding the value for the environment of a recipe, such as a `$$(shell …)` in it.
-$(foreach name,$(filter-out ARGS PYTHON,$(foreach word,$(MAKEOVERRIDES),$(firstword $(subst =, ,$(word))))),$(if \
-    $(filter command,$(origin $(name))),$(eval override $$(name) := $$(value $$(name)))$(eval \
-    export RECOVERY_$$(name) := $$($$(name)))))
+$(foreach name,$(filter-out ARGS PYTHON,$(.VARIABLES)),$(if $(filter command,$(origin $(name))),$(eval \
+    override $$(name) := $$(value $$(name)))$(eval export RECOVERY_$$(name) := $$($$(name)))))
 PYTHON ?= python3
 override PYTHON := $(value PYTHON)
 override ARGS := $(value ARGS)
 export PYTHON ARGS
 override VENV := .venv
-# The command splits ARGS into words itself.
+# Each program splits ARGS into words itself.
 override RECOVERY := RECOVERY_ARGS="$$ARGS" $(VENV)/bin/recovery
+override PROGRAM := PYTHONPATH=proofs:tests/helpers $(VENV)/bin/python -m
+override PYTEST := PYTEST_ADDOPTS="$$ARGS" $(VENV)/bin/python -m pytest
 
 # Not part of `make test`: they take long, or depend on what else the host does.
 override ON_DEMAND := docs fleet disturbed browser bench torture large
@@ -172,10 +173,10 @@ bundle: env ## files for a bug tracker: ARGS="SESSION --for mysql"
 test: env-test ## every check and test, on real servers
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(if $(ARGS),$(VENV)/bin/mypy && $(VENV)/bin/python -m pytest $(ARGS),sh scripts/tests.sh $(VENV))
+	$(if $(ARGS),$(VENV)/bin/mypy && $(PYTEST),sh scripts/tests.sh $(VENV))
 
 $(ON_DEMAND:%=test-%): test-%: env-test
-	sh scripts/tests.sh $(VENV) --on-demand=$* $(ARGS)
+	PYTEST_ADDOPTS="$$ARGS" sh scripts/tests.sh $(VENV) --on-demand=$*
 
 test-docs: ## run every command of every page, over few tables
 test-fleet: ## hosts of a fleet that are cut off, killed or full
@@ -186,44 +187,43 @@ test-torture: ## a dozen kills of the tool
 test-large: ## the tests over all server versions
 
 test-fast: env-test ## the tests without servers and engines, in 3 minutes
-	$(VENV)/bin/python -m pytest -m "not real and not containers" $(ARGS)
+	$(PYTEST) -m "not real and not containers"
 
 torture: env-test ## kill the tool at KILLS=300 random moments (SEED=1)
-	@PYTHONPATH=proofs:tests/helpers $(VENV)/bin/python -m torture $${RECOVERY_KILLS:+--kills "$$RECOVERY_KILLS"} \
+	@$(PROGRAM) torture $${RECOVERY_KILLS:+--kills "$$RECOVERY_KILLS"} \
 	    $${RECOVERY_SEED:+--seed "$$RECOVERY_SEED"} $${RECOVERY_ONLY:+--only "$$RECOVERY_ONLY"} \
-	    $${RECOVERY_MINUTES:+--minutes "$$RECOVERY_MINUTES"} $(ARGS)
+	    $${RECOVERY_MINUTES:+--minutes "$$RECOVERY_MINUTES"}
 
 lint: env-test ## style and types
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy
 
 audit: ## is a weakness known of what is installed?
-	@"$$PYTHON" scripts/audit.py .venv-audit $(ARGS)
+	@"$$PYTHON" scripts/audit.py .venv-audit
 
 bench: env ## how fast the tool itself is, as ratios
-	@PYTHONPATH=proofs:tests/helpers $(VENV)/bin/python -m bench $(ARGS)
+	@RECOVERY_ARGS="$$ARGS" $(PROGRAM) bench
 
 watch-proof: env ## record crash starts, replay them: ARGS="replay DIR"
-	@PYTHONPATH=proofs:tests/helpers $(VENV)/bin/python -m watch $(ARGS)
+	@RECOVERY_ARGS="$$ARGS" $(PROGRAM) watch
 
 estimate-proof: env ## kill servers after an estimate: ARGS="run DIR"
-	@PYTHONPATH=proofs:tests/helpers $(VENV)/bin/python -m estimate $(ARGS)
+	@RECOVERY_ARGS="$$ARGS" $(PROGRAM) estimate
 
 strangers: env ## cases by a seed: ARGS="run --cases 200 --folder DIR"
-	@PYTHONPATH=proofs:tests/helpers $(VENV)/bin/python -m strangers $(or $(ARGS),run $${RECOVERY_SEED:+--seed "$$RECOVERY_SEED"} \
-	    $${RECOVERY_ONLY:+--only "$$RECOVERY_ONLY"})
+	@$(PROGRAM) strangers $(if $(ARGS),,run $${RECOVERY_SEED:+--seed "$$RECOVERY_SEED"} $${RECOVERY_ONLY:+--only "$$RECOVERY_ONLY"})
 
 intervals: env-test ## do intervals hold in kept and simulated sessions?
-	@PYTHONPATH=proofs:tests/helpers $(VENV)/bin/python -m intervals $(ARGS)
+	@$(PROGRAM) intervals
 
 results: env-test ## fill the tables of README and docs/ from kept sessions
 	@PYTHONPATH=proofs:tests:tests/helpers $(VENV)/bin/python -m pages
 
 fuzz: env-fuzz ## coverage-guided fuzzing: EXECUTIONS=10000000 SEED=2
 	@PYTHONPATH=proofs:tests/helpers $(VENV)-fuzz/bin/python -m fuzzing $${RECOVERY_EXECUTIONS:+--executions "$$RECOVERY_EXECUTIONS"} \
-	    $${RECOVERY_SEED:+--seed "$$RECOVERY_SEED"} $(ARGS)
+	    $${RECOVERY_SEED:+--seed "$$RECOVERY_SEED"}
 
 fuzz-corpora: env-fuzz ## of all inputs that it found, keep the fewest
-	@PYTHONPATH=proofs:tests/helpers $(VENV)-fuzz/bin/python -m fuzzing --merge $(ARGS)
+	@PYTHONPATH=proofs:tests/helpers $(VENV)-fuzz/bin/python -m fuzzing --merge
 
 lock: ## make the locks from setup.cfg (needs pip-tools)
 	pip-compile -q --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-header \

@@ -1,6 +1,6 @@
 """Is a weakness known of what the locks install? pip-audit asks an advisory database, from an environment of its own.
 
-    audit.py ENVIRONMENT [OPTION...]      the options are passed on to pip-audit
+    audit.py ENVIRONMENT [OPTION...]      the options are passed on to pip-audit, and those of ARGS, too
 
 Ends with 0 where every package was looked up and nothing is known of it, with 1 where something is, and with 77 where
 it could not be told: an audit that was skipped has not been passed."""
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -119,4 +120,4 @@ def tell(line: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))
+    sys.exit(main(Path(sys.argv[1]), [*sys.argv[2:], *shlex.split(os.environ.get("ARGS", ""))]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -115,11 +116,28 @@ def test_tests_that_fail_fail_all_of_them(is_allowed: bool, venv: Path, tmp_path
     assert "wrong types" in done.stdout
 
 
+def run_program(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    folder = Path(__file__).parent
+    given = {**os.environ, "PYTHONPATH": f"{folder}:{folder / 'helpers'}", **environment}
+    return subprocess.run([sys.executable, "-m", program], env=given, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("program", ["torture", "fuzzing", "strangers", "intervals"])
+def test_a_program_of_the_tests_splits_its_words_without_a_shell(program: str, tmp_path: Path) -> None:
+    touched = tmp_path / "touched"
+    done = run_program(program, ARGS=f"--nope '$(touch {touched})' `touch {touched}`; touch {touched}")
+    assert (done.returncode, touched.exists()) == (2, False)
+    assert "ARGS cannot be split into words: No closing quotation" in run_program(program, ARGS="'").stderr
+
+
+def test_make_puts_no_words_of_a_user_into_a_recipe() -> None:
+    text = (SCRIPTS.parent / "Makefile").read_text(encoding="utf-8")
+    assert not re.search(r"\$\(ARGS\)(?!,)", text), "a shell would run what is in them"
+
+
 @pytest.mark.parametrize(("program", "known"), [("torture", "KILLS"), ("fuzzing", "EXECUTIONS")])
 def test_a_program_of_the_tests_refuses_an_unknown_variable(program: str, known: str) -> None:
-    folders = (ROOT / "proofs", ROOT / "tests" / "helpers")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders)), f"RECOVERY_{known[:-1]}": "5"}
-    done = subprocess.run([sys.executable, "-m", program], env=environment, capture_output=True, text=True, check=False)
+    done = run_program(program, **{f"RECOVERY_{known[:-1]}": "5"})
     assert done.returncode == 1
     assert done.stderr == f"error: there is no setting {known[:-1]}\nhint:  did you mean {known}?\n"
 

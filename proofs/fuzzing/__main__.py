@@ -15,7 +15,7 @@ from hashlib import sha1
 from pathlib import Path
 from shlex import quote
 
-from made import check_variables
+from made import take_arguments
 
 from fuzzing.every import TARGETS
 from fuzzing.target import CORPORA, ROOT, Target
@@ -135,7 +135,7 @@ def _merge(target: Target) -> int:
 
 
 if __name__ == "__main__":
-    check_variables("EXECUTIONS")
+    take_arguments("EXECUTIONS")
     try:
         sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from made import take_arguments
 
 from intervals.cells import SessionCell, session_cells, with_first_sessions
 from intervals.coverage import coverage
@@ -120,4 +121,5 @@ def rounded(value: Any) -> Any:
 
 
 if __name__ == "__main__":
+    take_arguments()
     main()

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
+from made import take_arguments
+
 from strangers import cases, report
 from strangers.servers import Templates
 
@@ -85,4 +87,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    take_arguments()
     sys.exit(main())

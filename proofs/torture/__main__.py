@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from made import check_variables
+from made import take_arguments
 
 from recovery.linux.signals import raise_interrupt_on_signals
 from torture.chain import BEGAN, RESUMED, WAS_OVER, Chain, Point
@@ -89,7 +89,7 @@ if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)  # a shell's background job would pass on that it ignores them
     raise_interrupt_on_signals()
-    check_variables("KILLS", "MINUTES")
+    take_arguments("KILLS", "MINUTES")
     for name in [name for name in os.environ if name.startswith("RECOVERY_") and name != "RECOVERY_CACHE"]:
         del os.environ[name]
     torture.main(standalone_mode=True)

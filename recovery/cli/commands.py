@@ -50,7 +50,7 @@ EXAMPLES = {
     "table-cache": 'table-cache --scale quick --threads "1 8"',
     "write-scaling": "write-scaling --scale quick --question scaling",
     "crash-matrix": "crash-matrix --runs 6 --version 8.0.31",
-    "pending-work": "pending-work --scale quick --uncommitted 100k",
+    "pending-work": "pending-work --scale quick --uncommitted 10k",
     "damage": "damage --runs 3 --version 8.0.31",
     "experiments": "experiments --scale quick --version 8.0.31",
     "resume": "resume 20260101T120000Z-cold-recovery",

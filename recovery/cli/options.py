@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -23,6 +23,10 @@ from recovery.cli import completion, values
 from recovery.cli.output import STANDARD_OUTPUT, check_json_target
 from recovery.cli.values import Converter
 from recovery.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from recovery.experiments.experiment import ExperimentOptions, OwnDataOptions, QueryOptions, StartOptions
+    from recovery.session.request import Request
 
 PREFIX = "RECOVERY_"
 DEFAULT_RESULTS = Path("results")
@@ -67,6 +71,34 @@ class Kind(Enum):
     FLAG = auto()
 
 
+class FieldPath:
+    """The path of a field, written as the field itself: `REQUEST.sizes.runs`. Type checkers see the field's class, and
+    at runtime none is imported: every command has the option table, and few have the experiments."""
+
+    def __init__(self, text: str = "") -> None:
+        self._text = text
+
+    def __getattr__(self, name: str) -> FieldPath:
+        if name.startswith("_"):  # such as those that copying asks for
+            raise AttributeError(name)
+        return FieldPath(f"{self._text}.{name}".removeprefix("."))
+
+    def __str__(self) -> str:
+        return self._text
+
+
+REQUEST = cast("Request", FieldPath())
+_ALL = cast("ExperimentOptions", FieldPath("ExperimentOptions"))
+_STARTS = cast("StartOptions", FieldPath("StartOptions"))
+_OWN_DATA = cast("OwnDataOptions", FieldPath("OwnDataOptions"))
+_QUERIES = cast("QueryOptions", FieldPath("QueryOptions"))
+# Those of loads and crash tests, which only the list of experiments names. A test compares the fields.
+_WORKLOADS, _LOADS, _METADATA, _INTERFERENCE, _CRASHES, _MATRIX, _PENDING = (
+    cast("Any", FieldPath(f"{name}Options"))
+    for name in ("Workload", "Load", "Metadata", "Interference", "Crash", "CrashMatrix", "Pending")
+)
+
+
 class Group(Enum):
     """The groups of options in the help, which `make help` has, too."""
 
@@ -105,9 +137,9 @@ class Option:
     short: str | None = None
     """Its short form, such as `-v`."""
     group: Group = Group.WHAT
-    field: str = ""
-    """The field of the Request that has its value, such as `sizes.schema.tables`. For an option of some experiments,
-    the field of their class of options: `LoadOptions.seconds`. Empty: it is not part of the request."""
+    field: Any = None
+    """The field of the request that has its value. For an option of some experiments, the field of their class of
+    options. None: it is not part of the request."""
     convert: Converter | None = None
     """Turns what the user gave into the value of the field. None: they are the same."""
     text: Callable[[Any], Any] | None = None
@@ -126,8 +158,17 @@ class Option:
     @property
     def options_class(self) -> str | None:
         """Returns the name of the class of options that has its field, if only some experiments have the option."""
-        owner = self.field.partition(".")[0]
+        owner = self.owner.partition(".")[0]
         return owner if owner.endswith("Options") else None
+
+    @property
+    def owner(self) -> str:
+        """Returns the path of what has its field, such as `sizes.schema`; empty if it has none."""
+        return str(self.field or "").rpartition(".")[0]
+
+    @property
+    def field_name(self) -> str:
+        return str(self.field or "").rpartition(".")[2]
 
     @property
     def flag(self) -> str:
@@ -177,7 +218,7 @@ OPTIONS = (
     Option(
         "version", "Servers: 5.7.22, 8.0, mariadb-10.11.5, lts …; several separated by spaces.", "VERSION",
         parameter="versions", several=True,
-        field="servers.versions", stored="version", plain=_PLAIN,
+        field=REQUEST.servers.versions, stored="version", plain=_PLAIN,
     ),
     Option(
         "scale", "All sizes of the experiment at once; options for single sizes win. [default: published]",
@@ -185,48 +226,48 @@ OPTIONS = (
     ),
     Option(
         "tables", "Tables in each schema, like 20k. [default: 200000]", "N", Kind.WHOLE,
-        field="sizes.schema.tables", convert=values.count(values.MAX_TABLES), stored="tables",
+        field=REQUEST.sizes.schema.tables, convert=values.count(values.MAX_TABLES), stored="tables",
     ),
     Option(
         "schemas", "Number of schemas. [default: 1]", "N", Kind.WHOLE, common=False,
-        field="sizes.schema.databases", convert=values.count(values.MAX_SCHEMAS), stored="schemas",
+        field=REQUEST.sizes.schema.databases, convert=values.count(values.MAX_SCHEMAS), stored="schemas",
     ),
     Option(
         "layout", "Layout of the tables: files, general (all in one file), partitioned or encrypted. [default: files]",
         "NAME", common=False,
-        field="sizes.schema.layout", convert=values.parse_layout, stored="layout",
+        field=REQUEST.sizes.schema.layout, convert=values.parse_layout, stored="layout",
         plain=_PLAIN,
     ),
     Option(
         "columns", "Columns in addition to the key. [default: 0]", "N", Kind.WHOLE, common=False,
-        field="sizes.schema.columns", convert=values.count_or_zero(values.MAX_COLUMNS), stored="columns",
+        field=REQUEST.sizes.schema.columns, convert=values.count_or_zero(values.MAX_COLUMNS), stored="columns",
     ),
     Option(
         "rows", "Rows in each table. [default: 0]", "N", Kind.WHOLE,
-        field="sizes.schema.rows", convert=values.count_or_zero(values.MAX_ROWS), stored="rows",
+        field=REQUEST.sizes.schema.rows, convert=values.count_or_zero(values.MAX_ROWS), stored="rows",
     ),
     Option(
         "database", "Name of the schema. [default: discovery]", "NAME", common=False,
-        field="sizes.schema.database", convert=values.parse_identifier, stored="database", plain=_PLAIN,
+        field=REQUEST.sizes.schema.database, convert=values.parse_identifier, stored="database", plain=_PLAIN,
     ),
     Option(
         "statistics", "Store persistent statistics of each table as it is built: on or off. [default: off]",
         values=("on", "off"), common=False,
-        field="sizes.schema.statistics", convert=values.parse_switch,
+        field=REQUEST.sizes.schema.statistics, convert=values.parse_switch,
         stored="statistics",
     ),
     Option(
         "runs", "Runs of every variant. [default: 5]", "N", Kind.WHOLE,
-        field="sizes.runs", convert=values.run_count, stored="runs",
+        field=REQUEST.sizes.runs, convert=values.run_count, stored="runs",
     ),
     Option(
         "precision", "Add runs, 5 to MAX_RUNS, until every mean's 95 % interval in this session is within +- this.",
         "PERCENT", common=False,
-        field="sizes.precision", convert=values.parse_precision, stored="precision", plain=_PLAIN,
+        field=REQUEST.sizes.precision, convert=values.parse_precision, stored="precision", plain=_PLAIN,
     ),
     Option(
         "max_runs", "With --precision, at most so many runs. [default: 30]", "N", Kind.WHOLE, common=False,
-        field="sizes.max_runs", convert=values.run_count, stored="max_runs",
+        field=REQUEST.sizes.max_runs, convert=values.run_count, stored="max_runs",
     ),
     Option(
         "repeat", "Measure so many sessions over the same data directories, and report over all of them.", "N",
@@ -240,84 +281,84 @@ OPTIONS = (
     ),
     Option(
         "data", "Where data directories live: a folder on the volume under test.", kind=Kind.PATH,
-        field="output.data", convert=values.absolute_path, stored="data", plain=_ANY,
+        field=REQUEST.output.data, convert=values.absolute_path, stored="data", plain=_ANY,
         group=Group.YOURS,
     ),
     Option(
         "results", "Where sessions are stored.", kind=Kind.PATH, default=DEFAULT_RESULTS,
-        field="output.results", convert=values.absolute_path, plain=_ANY,
+        field=REQUEST.output.results, convert=values.absolute_path, plain=_ANY,
         group=Group.YOURS,
     ),
     Option(
         "mysqld", "Your own server: an executable, an unpacked tarball's folder, or a tarball's path or URL; repeated "
         "to compare several, such as base=PATH.", "[NAME=]PATH", Kind.OWN_SERVER, several=True,
-        field="servers.mysqld", convert=values.parse_own_servers, stored="mysqld",
+        field=REQUEST.servers.mysqld, convert=values.parse_own_servers, stored="mysqld",
         group=Group.YOURS,
     ),
     Option(
         "archive", "A mirror of the vendor's archive.", "URL",
-        field="servers.archive", stored="archive",
+        field=REQUEST.servers.archive, stored="archive",
         group=Group.HOW,
     ),
     Option(
         "offline", "Fetch nothing: use what is in the cache.", kind=Kind.FLAG,
-        field="servers.offline",
+        field=REQUEST.servers.offline,
         group=Group.HOW,
     ),
     Option(
         "engine", "What runs the servers: containers or local processes. [default: auto: Docker where one answers]",
         values=(AUTO, "docker", "local"),
-        field="servers.engine", stored="engine",
+        field=REQUEST.servers.engine, stored="engine",
         group=Group.HOW,
     ),
     Option(
         "image", "Your own image of a server.", "NAME",
-        field="servers.image", stored="image",
+        field=REQUEST.servers.image, stored="image",
         group=Group.YOURS,
     ),
     Option(
         "registry", "Where images are pulled from, in place of the engine's default.", "HOST",
-        field="servers.registry", stored="registry",
+        field=REQUEST.servers.registry, stored="registry",
         group=Group.HOW,
     ),
     Option(
         "read_iops", "Limit the measured server to so many reads a second of the disk under the data.", "N", Kind.WHOLE,
-        field="servers.limits.read_iops", convert=values.limit("parse_read_iops"), stored="read_iops",
+        field=REQUEST.servers.limits.read_iops, convert=values.limit("parse_read_iops"), stored="read_iops",
         group=Group.LIMITS,
     ),
     Option(
         "read_bps", "Limit its reads to so many bytes a second, like 100m (k, m and g are powers of 1024).", "BYTES",
         Kind.WHOLE,
-        field="servers.limits.read_bps", convert=values.limit("parse_read_bps"),
+        field=REQUEST.servers.limits.read_bps, convert=values.limit("parse_read_bps"),
         stored="read_bps",
         group=Group.LIMITS,
     ),
     Option(
         "memory", "Limit its memory, page cache included, like 2g.", "BYTES", Kind.WHOLE,
-        field="servers.limits.memory_bytes", convert=values.limit("parse_memory"),
+        field=REQUEST.servers.limits.memory_bytes, convert=values.limit("parse_memory"),
         stored="memory_bytes",
         group=Group.LIMITS,
     ),
     Option(
         "cpus", "Limit its CPU time to so many CPUs, like 1.5.", "N", Kind.NUMBER,
-        field="servers.limits.cpus", convert=values.limit("parse_cpus"), stored="cpus",
+        field=REQUEST.servers.limits.cpus, convert=values.limit("parse_cpus"), stored="cpus",
         group=Group.LIMITS,
     ),
     Option(
         "cpu_set", "Let it use only these CPUs, like 0-63; clients of a load get the others.", "LIST",
-        field="servers.limits.cpu_set", convert=values.limit("parse_cpu_set"), stored="cpu_set",
+        field=REQUEST.servers.limits.cpu_set, convert=values.limit("parse_cpu_set"), stored="cpu_set",
         plain=_PLAIN,
         group=Group.LIMITS,
     ),
     Option(
         "open_files", "Files that every server may open. [default: the host's limit, ulimit -Hn]", "N", Kind.WHOLE,
-        field="servers.open_files", convert=values.count(values.MAX_OPEN_FILES, least=values.MIN_OPEN_FILES),
+        field=REQUEST.servers.open_files, convert=values.count(values.MAX_OPEN_FILES, least=values.MIN_OPEN_FILES),
         stored="open_files",
         group=Group.LIMITS,
     ),
     Option(
         "set", "A mysqld option; may be repeated.", "NAME=VALUE", parameter="settings", several=True,
-        field="servers.options", convert=values.parse_settings, stored="set", text=values.settings_texts,
+        field=REQUEST.servers.options, convert=values.parse_settings, stored="set", text=values.settings_texts,
         group=Group.YOURS,
     ),
     Option(
@@ -328,19 +369,19 @@ OPTIONS = (
     Option(
         "datadir", "A data directory of your own, of a server that has ended: it is only read, and a copy is measured.",
         kind=Kind.PATH, common=False,
-        field="OwnDataOptions.datadir", convert=values.absolute_path, stored="datadir",
+        field=_OWN_DATA.datadir, convert=values.absolute_path, stored="datadir",
         group=Group.YOURS,
     ),
     Option(
         "as_is", "With --datadir, time the recovery that is ahead of it, without inserts and a kill of the tool's own.",
         kind=Kind.FLAG, common=False,
-        field="OwnDataOptions.as_is", stored="as_is",
+        field=_OWN_DATA.as_is, stored="as_is",
         group=Group.YOURS,
     ),
     Option(
         "predicted", "With --as-is, the seconds that `recovery estimate` predicted: the report compares them.",
         "SECONDS", Kind.NUMBER, common=False,
-        field="OwnDataOptions.predicted", convert=values.decimal(0.001, 1e6), stored="predicted",
+        field=_OWN_DATA.predicted, convert=values.decimal(0.001, 1e6), stored="predicted",
         group=Group.YOURS,
     ),
     Option(
@@ -348,45 +389,45 @@ OPTIONS = (
         "possible, too. NAME: without options is the server as it is. The others are compared with the first.",
         "NAME:OPTION=VALUE,...",
         parameter="variants", several=True,
-        field="servers.named_settings", convert=values.parse_variants, text=_texts(values.variant_text),
+        field=REQUEST.servers.named_settings, convert=values.parse_variants, text=_texts(values.variant_text),
         stored="variants",
     ),
     Option(
         "template", "Your own schema template.", kind=Kind.PATH, common=False,
-        field="sizes.schema.template", convert=values.absolute_path, stored="template",
+        field=REQUEST.sizes.schema.template, convert=values.absolute_path, stored="template",
         group=Group.YOURS,
     ),
     Option(
         "insert_template", "Your own insert script's template.", kind=Kind.PATH, common=False,
-        field="sizes.insert_template", convert=values.absolute_path, stored="insert_template",
+        field=REQUEST.sizes.insert_template, convert=values.absolute_path, stored="insert_template",
         group=Group.YOURS,
     ),
     Option(
         "predict", "Also predict a start with N tables.", "N", common=False, line_only=True,
-        field="sizes.predict", convert=values.count(values.MAX_TABLES), stored="predict", plain=_PLAIN,
+        field=REQUEST.sizes.predict, convert=values.count(values.MAX_TABLES), stored="predict", plain=_PLAIN,
     ),
     Option(
         "inserts", "Single-row inserts before the crash, each into the next table; 0 for none. [default: 100]", "N",
         Kind.WHOLE, common=False,
-        field="sizes.inserts", convert=values.count_or_zero(values.MAX_INSERTS), stored="inserts",
+        field=REQUEST.sizes.inserts, convert=values.count_or_zero(values.MAX_INSERTS), stored="inserts",
     ),
     Option(
         "before_start", "A command to run before each timed start, once the cache is emptied; not run by a shell.",
         "COMMAND", Kind.COMMAND, common=False,
-        field="StartOptions.before_start", convert=values.parse_command, stored="before_start",
+        field=_STARTS.before_start, convert=values.parse_command, stored="before_start",
         group=Group.WHY,
     ),
     Option(
         "before_kill", "With --datadir, what to do before each kill: `load` updates rows of a table of the tool's own; "
         "or a command, not run by a shell, whose clients use --socket=$MYSQL_UNIX_PORT.", "load|COMMAND",
         Kind.COMMAND, common=False,
-        field="OwnDataOptions.before_kill", convert=values.parse_before_kill, stored="before_kill",
+        field=_OWN_DATA.before_kill, convert=values.parse_before_kill, stored="before_kill",
         group=Group.YOURS,
     ),
     Option(
         "first_queries", "Also time queries after each timed start: those of an SQL FILE, or `default`: the sizes of "
         "all schemas, and a row of 100 tables.", "[FILE]", Kind.PATH, alone="default", common=False,
-        field="StartOptions.first_queries", convert=values.parse_first_queries, stored="first_queries",
+        field=_STARTS.first_queries, convert=values.parse_first_queries, stored="first_queries",
         text=lambda queries: "\n".join(f"-- {name}\n{statement};" for name, statement in queries),
         plain=re.compile("default"),
         group=Group.WHY,
@@ -394,39 +435,39 @@ OPTIONS = (
     Option(
         "as_published", "Do not empty the cache after the inserts (as in the published test).", kind=Kind.FLAG,
         common=False,
-        field="method.as_published", stored="as_published",
+        field=REQUEST.method.as_published, stored="as_published",
     ),
     Option(
         "trace", "One more run of every variant, not averaged, that records which tables' files the start opens, and "
         "which had been modified.", kind=Kind.FLAG, common=False,
-        field="method.trace", stored="trace",
+        field=REQUEST.method.trace, stored="trace",
         group=Group.WHY,
     ),
     Option(
         "stacks", "One more run of every variant, not averaged, with stack samples of the server by eu-stack or perf: "
         "the first that is installed, or the one named.", "[PROGRAM]", values=(AUTO, "eu-stack", "perf"), alone=AUTO,
         common=False,
-        field="method.stacks", stored="stacks",
+        field=REQUEST.method.stacks, stored="stacks",
         group=Group.WHY,
     ),
     Option(
         "floor", "Also time a plain program that reads every table's first page: what the storage allows.",
         kind=Kind.FLAG, common=False,
-        field="method.floor", stored="floor",
+        field=REQUEST.method.floor, stored="floor",
         group=Group.WHY,
     ),
     Option(
         "baseline", "The version that the others are compared with. [default: the first]", "VERSION",
-        field="servers.baseline", plain=_PLAIN,
+        field=REQUEST.servers.baseline, plain=_PLAIN,
     ),
     Option(
         "fail_over", "Exit with 4 if a version is slower than the baseline by more than this, with its whole interval.",
         "PERCENT", common=False,
-        field="output.fail_over", convert=values.parse_share, stored="fail_over", plain=_PLAIN,
+        field=REQUEST.output.fail_over, convert=values.parse_share, stored="fail_over", plain=_PLAIN,
     ),
     Option(
         "max_startup", "Exit with 4 if a start took longer than this.", "SECONDS", Kind.NUMBER, common=False,
-        field="StartOptions.max_startup", convert=values.decimal(0.001, 1e6), stored="max_startup",
+        field=_STARTS.max_startup, convert=values.decimal(0.001, 1e6), stored="max_startup",
     ),
     Option(
         "no_drop_caches", "Never drop the whole host's caches: evict the files one by one.", kind=Kind.FLAG,
@@ -435,25 +476,25 @@ OPTIONS = (
     Option("unprivileged", "Take no step that needs root.", kind=Kind.FLAG, group=Group.HOW),
     Option(
         "no_probe", "Do not measure the storage's small reads beforehand.", kind=Kind.FLAG,
-        field="method.probe", convert=lambda _: False,
+        field=REQUEST.method.probe, convert=lambda _: False,
         group=Group.HOW,
     ),
     Option(
         "note", 'A note for the report, like "io2, 5000 IOPS"; may be repeated.', "TEXT",
         Kind.SENTENCE, parameter="notes", several=True,
-        field="output.note", convert=values.parse_notes, stored="note", plain=_ANY,
+        field=REQUEST.output.note, convert=values.parse_notes, stored="note", plain=_ANY,
         group=Group.HOW,
     ),
     Option(
         "keep", "Never remove a data directory to make room for the next version.", kind=Kind.FLAG,
-        field="output.keep",
+        field=REQUEST.output.keep,
         group=Group.HOW,
     ),
     Option(
         "stall", "Give up a start after so long without log, CPU or I/O. [default: 300; damage: 60]", "SECONDS",
         Kind.SECONDS,
         parameter="stall_s",
-        field="method.stall_s",
+        field=REQUEST.method.stall_s,
         group=Group.HOW,
     ),
     Option("yes", "Begin long sessions without asking.", kind=Kind.FLAG, line_only=True, short="-y", group=Group.HOW),
@@ -472,109 +513,109 @@ OPTIONS = (
     # Options of single experiments.
     Option(
         "seconds", "Measured seconds of each load. [default: 60]", "N", Kind.WHOLE, common=False,
-        field="LoadOptions.seconds", convert=values.count(values.MAX_SECONDS), stored="seconds",
+        field=_LOADS.seconds, convert=values.count(values.MAX_SECONDS), stored="seconds",
         group=Group.OWN,
     ),
     Option(
         "warmup", "Seconds of the load before it is measured. [default: 10]", "N", Kind.WHOLE, common=False,
-        field="LoadOptions.warmup_s", convert=values.count_or_zero(values.MAX_SECONDS), stored="warmup_s",
+        field=_LOADS.warmup_s, convert=values.count_or_zero(values.MAX_SECONDS), stored="warmup_s",
         group=Group.OWN,
     ),
     Option(
         "threads", 'Clients of the load at a time; several: "1 4 16".', "N...", Kind.WHOLE, common=False,
-        field="WorkloadOptions.threads", convert=values.counts(values.MAX_CLIENTS),
+        field=_WORKLOADS.threads, convert=values.counts(values.MAX_CLIENTS),
         group=Group.OWN,
     ),
     Option(
         "workload", "Statements of the load: point-select, read-only, read-write, update-nokey …, or your own sysbench "
         "script.", "NAME...", common=False,
-        field="WorkloadOptions.workloads", convert=values.words, plain=re.compile(r"[a-z_, -]*"),
+        field=_WORKLOADS.workloads, convert=values.words, plain=re.compile(r"[a-z_, -]*"),
         group=Group.OWN,
     ),
     Option(
         "load_tables", "Number of tables that the load uses.", "N...", Kind.WHOLE, common=False,
-        field="LoadOptions.load_tables", convert=values.counts(values.MAX_TABLES),
+        field=_LOADS.load_tables, convert=values.counts(values.MAX_TABLES),
         group=Group.OWN,
     ),
     Option(
         "charset", "Character sets of the tables to compare: latin1, utf8mb4 (collation utf8mb4_general_ci), or other "
         "collations. [default: latin1]", "NAME...", common=False,
-        field="LoadOptions.charset", convert=values.charsets, stored="charset", plain=_PLAIN,
+        field=_LOADS.charset, convert=values.charsets, stored="charset", plain=_PLAIN,
         group=Group.OWN,
     ),
     Option(
         "memory_ratio", "Size of the data divided by that of the buffer pool: 0.5, or 4. [default: the data fits]", "X",
         Kind.NUMBER, common=False,
-        field="LoadOptions.memory_ratio", convert=values.decimal(0.001, 1000), stored="memory_ratio",
+        field=_LOADS.memory_ratio, convert=values.decimal(0.001, 1000), stored="memory_ratio",
         group=Group.OWN,
     ),
     Option(
         "option", "A server option, and the values to measure it at: table_open_cache=400,4000; may be repeated.",
         "NAME=VALUE,...", parameter="options", several=True, common=False,
-        field="ExperimentOptions.options", convert=lambda texts: tuple(map(values.parse_server_option, texts)),
+        field=_ALL.options, convert=lambda texts: tuple(map(values.parse_server_option, texts)),
         text=lambda options: tuple(f"{name}={','.join(found)}" for name, found in options), stored="options",
         group=Group.OWN,
     ),
     Option(
         "question", "Only these of the experiment's questions.", "NAME...", parameter="parts", common=False,
-        field="ExperimentOptions.parts", convert=values.words, plain=_PLAIN,
+        field=_ALL.parts, convert=values.words, plain=_PLAIN,
         group=Group.OWN,
     ),
     Option(
         "seed", "Seed of all random choices, such as the order within a block: the same seed repeats them. "
         "[default: random; of kills and damage: 1]", "N", Kind.WHOLE,
-        field="ExperimentOptions.seed", convert=values.count(10**9), stored="seed",
+        field=_ALL.seed, convert=values.count(10**9), stored="seed",
     ),
     Option(
         "only", "Repeat only the N-th run of each cell.", "N", Kind.WHOLE, common=False,
-        field="CrashOptions.only", convert=values.run_count,
+        field=_CRASHES.only, convert=values.run_count,
         group=Group.OWN,
     ),
     Option(
         "depth", "Kill a recovery at most so many times before it may finish. [default: 3]", "N", Kind.WHOLE,
         common=False,
-        field="CrashMatrixOptions.depth", convert=values.count(100),
+        field=_MATRIX.depth, convert=values.count(100),
         group=Group.OWN,
     ),
     Option(
         "dirty", "Kill the server when it has so many dirty pages.", "N...", Kind.WHOLE, common=False,
-        field="PendingOptions.dirty", convert=values.counts(values.MAX_ROWS),
+        field=_PENDING.dirty, convert=values.counts(values.MAX_ROWS),
         group=Group.OWN,
     ),
     Option(
         "redo", "Kill the server when it has so much redo since its last checkpoint, like 64m.", "BYTES...",
         Kind.WHOLE, common=False,
-        field="PendingOptions.redo", convert=values.sizes,
+        field=_PENDING.redo, convert=values.sizes,
         group=Group.OWN,
     ),
     Option(
         "uncommitted", "Kill the server when a transaction has changed so many rows.", "N...", Kind.WHOLE,
         common=False,
-        field="PendingOptions.uncommitted", convert=values.counts(values.MAX_ROWS),
+        field=_PENDING.uncommitted, convert=values.counts(values.MAX_ROWS),
         group=Group.OWN,
     ),
     Option(
         "state", "What this transaction has reached: open, prepared (COMMIT is writing the binary log), or xa (after "
         "XA PREPARE).", "NAME...", common=False,
-        field="PendingOptions.state", convert=values.words, plain=_PLAIN,
+        field=_PENDING.state, convert=values.words, plain=_PLAIN,
         group=Group.OWN,
     ),
     Option(
         "queries", "A file of your own queries, each with a semicolon; a line `-- NAME` above one names it.",
         kind=Kind.PATH, common=False,
-        field="QueryOptions.queries", stored="queries",
+        field=_QUERIES.queries, stored="queries",
         text=lambda queries: "; ".join(f"{name}: {statement}" for name, statement in queries),
         group=Group.OWN,
     ),
     Option(
         "dump_schemas", "Dump only so many of the schemas.", "N", Kind.WHOLE, common=False,
-        field="MetadataOptions.dump_schemas", convert=values.count(values.MAX_SCHEMAS), stored="dump_schemas",
+        field=_METADATA.dump_schemas, convert=values.count(values.MAX_SCHEMAS), stored="dump_schemas",
         group=Group.OWN,
     ),
     Option(
         "published_build", "Also create N tables in the published way, by one client, and extrapolate for all.",
         "N", Kind.WHOLE, common=False,
-        field="MetadataOptions.published_build", convert=values.count(values.MAX_TABLES),
+        field=_METADATA.published_build, convert=values.count(values.MAX_TABLES),
         stored="published_build",
         group=Group.OWN,
     ),
@@ -582,30 +623,30 @@ OPTIONS = (
         "poll_query", "Queries of these clients, each measured alone: foreign-keys (as published), filtered (by the "
         "table, too: a published remedy), or those of --queries. [default: all of --queries in turn, or foreign-keys]",
         "NAME...", common=False,
-        field="InterferenceOptions.poll_query", convert=values.words, stored="poll_query", plain=_PLAIN,
+        field=_INTERFERENCE.poll_query, convert=values.words, stored="poll_query", plain=_PLAIN,
         group=Group.OWN,
     ),
     Option(
         "pollers", "Clients that query information_schema during the load. [default: 1]", "N", Kind.WHOLE, common=False,
-        field="InterferenceOptions.pollers", convert=values.count(values.MAX_CLIENTS), stored="pollers",
+        field=_INTERFERENCE.pollers, convert=values.count(values.MAX_CLIENTS), stored="pollers",
         group=Group.OWN,
     ),
     Option(
         "every", "Such a client begins a query so many seconds after the one before. [default: 0]", "SECONDS",
         Kind.NUMBER, common=False,
-        field="InterferenceOptions.every_s", convert=values.decimal(0, 3600), stored="every_s",
+        field=_INTERFERENCE.every_s, convert=values.decimal(0, 3600), stored="every_s",
         group=Group.OWN,
     ),
     Option(
         "profile", "One more run of every variant, not averaged, with a profile of the server by perf.", kind=Kind.FLAG,
         common=False,
-        field="method.stacks", convert=lambda _: "perf",
+        field=REQUEST.method.stacks, convert=lambda _: "perf",
         group=Group.WHY,
     ),
     Option(
         "waits", "One more run of every variant, not averaged, in which the server counts waits for mutexes and locks.",
         kind=Kind.FLAG, common=False,
-        field="method.waits", stored="waits",
+        field=REQUEST.method.waits, stored="waits",
         group=Group.WHY,
     ),
 )  # fmt: skip

@@ -16,7 +16,7 @@ from typing import Any
 from recovery.analysis.history import Role, role_of
 from recovery.builds.catalog import DEFAULT_VERSION
 from recovery.builds.resolve import parse_request, parse_version_option
-from recovery.cli.options import OPTIONS, options_of, repeat_command
+from recovery.cli.options import OPTIONS, REQUEST, options_of, repeat_command
 from recovery.cli.values import (
     absolute_path,
     parse_notes,
@@ -90,14 +90,14 @@ def _request_of(experiment: Experiment, complete: _CompleteOptions) -> Request:
         "queries": tuple(read_queries(given["queries"], experiment.names)) if given.get("queries") else (),
         **({"tables": points[-1]} if points else {}),
     }
-    limits = Limits(**field_values("servers.limits", texts))
-    servers = Servers(**field_values("servers", texts), limits=limits)
+    limits = Limits(**field_values(REQUEST.servers.limits, texts))
+    servers = Servers(**field_values(REQUEST.servers, texts), limits=limits)
     servers = replace(servers, baseline=_checked_baseline(servers))
     options = experiment.options(**_experiment_values(experiment, texts))
     if own_data is not None:
         schema = Schema(OWN_TABLES, database=OWN_SCHEMA, own=own_data)
     else:
-        schema = requested_schema(experiment, field_values("sizes.schema", texts), options)
+        schema = requested_schema(experiment, field_values(REQUEST.sizes.schema, texts), options)
     inserts = 0 if own_data is not None and own_data.as_is else experiment.inserts
     refused = refused_steps(unprivileged=bool(given["unprivileged"]), no_drop_caches=bool(given["no_drop_caches"]))
     with refuse_steps(refused):
@@ -105,7 +105,7 @@ def _request_of(experiment: Experiment, complete: _CompleteOptions) -> Request:
         host = replace(capacity, open_files=servers.open_files or capacity.open_files)
         specs, settings = experiment.variant_specs(options, schema, host), experiment.settings(options, schema, host)
         unavailable = experiment.unavailable(options, host)
-    method = Method(**field_values("method", texts), refused=refused)
+    method = Method(**field_values(REQUEST.method, texts), refused=refused)
     if given["stall_s"] is None and experiment.stall_s is not None:
         method = replace(method, stall_s=experiment.stall_s)
     unprobed = (experiment.unprobed,) if experiment.unprobed and not (method.probe or limits.read_iops) else ()
@@ -113,9 +113,9 @@ def _request_of(experiment: Experiment, complete: _CompleteOptions) -> Request:
         experiment.name,
         specs,
         servers,
-        SessionSizes(**{"schema": schema, "points": points, "inserts": inserts, **field_values("sizes", texts)}),
+        SessionSizes(**{"schema": schema, "points": points, "inserts": inserts, **field_values(REQUEST.sizes, texts)}),
         method,
-        Output(**{"data": default_data_dir(), **field_values("output", texts)}),
+        Output(**{"data": default_data_dir(), **field_values(REQUEST.output, texts)}),
         experiment_options=options,
         settings_of_experiment=tuple(settings.items()),
         unavailable=(*unavailable, *unprobed, *complete.notes),
@@ -128,13 +128,13 @@ def _request_of(experiment: Experiment, complete: _CompleteOptions) -> Request:
 # --- The option table: from the options to fields of the request, and to what is stored
 
 
-def field_values(owner: str, given: GivenOptions) -> dict[str, Any]:
-    """Returns the values of the given options for the fields of one owner, by the field's name."""
+def field_values(owner: object, given: GivenOptions) -> dict[str, Any]:
+    """Returns the values of the given options for the fields of one owner, such as `REQUEST.sizes` or the name of a
+    class of options, by the field's name."""
     found: dict[str, Any] = {}
     for option in OPTIONS:
-        of, _, name = option.field.rpartition(".")
-        if name and of == owner and (value := option.value_of(given.get(option.key))) is not None:
-            found[name] = value
+        if option.owner == str(owner) and (value := option.value_of(given.get(option.key))) is not None:
+            found[option.field_name] = value
     return found
 
 
@@ -149,10 +149,9 @@ def _stored_settings(request: Request) -> Iterator[tuple[str, str | int | float 
     of_experiment = options_of(EXPERIMENTS[request.scenario].options)
     for option in OPTIONS:
         if option.stored and option.options_class is None:
-            yield option.stored, option.to_stored(attrgetter(option.field)(request))
+            yield option.stored, option.to_stored(attrgetter(str(option.field))(request))
         elif option.stored and option in of_experiment:
-            name = option.field.rpartition(".")[2]
-            yield option.stored, option.to_stored(getattr(request.experiment_options, name))
+            yield option.stored, option.to_stored(getattr(request.experiment_options, option.field_name))
     if request.sizes.schema.own is not None:
         yield "tables", request.sizes.schema.all_tables
         yield from dict.fromkeys(("schemas", "layout", "database")).items()
@@ -187,7 +186,8 @@ def taken_from_newest_session(given: GivenOptions) -> tuple[dict[str, Any], str]
             raise UsageError(text, f"give --{name} again, or --version", option=name)
     # In the same spelling as before: the tag of an image may be more specific than the release that was found in it.
     version, tables = session.settings.get("version") or " ".join(session.versions), session.settings.get("tables")
-    taken, line = {"versions": (str(version),)}, f"--version {shlex.quote(str(version))}"
+    taken: dict[str, Any] = {"versions": (str(version),)}
+    line = f"--version {shlex.quote(str(version))}"
     if tables and not (given.get("tables") or given.get("datadir")):
         taken["tables"], line = str(tables), f"{line} and --tables {tables}"
     left = ", ".join(_flags_that_matter(session))
@@ -215,7 +215,9 @@ def _with_scale(experiment: Experiment, given: GivenOptions) -> GivenOptions:
     scale = given.get("scale") or experiment.scale
     if scale is None:
         return given
-    sizes = scale_sizes(experiment, scale, cpus=host_capacity(Limits(**field_values("servers.limits", given))).cpus)
+    sizes = scale_sizes(
+        experiment, scale, cpus=host_capacity(Limits(**field_values(REQUEST.servers.limits, given))).cpus
+    )
     if given.get("precision"):
         sizes.pop("runs", None)
     missing = {name: value for name, value in sizes.items() if given.get(name) is None}
@@ -428,7 +430,7 @@ def _checked_baseline(servers: Servers) -> str | None:
         if named == version or (release or named) == parse_version_option(version).release:
             return version
     measured = " ".join(servers.versions) or "nothing"
-    raise UsageError(f"{named} is not measured", f"use one of VERSION: {measured}", option="baseline")
+    raise UsageError(f"{named} is not measured", f"use one of: {measured}", option="baseline")
 
 
 def _check_runs_and_precision(given: GivenOptions) -> None:
@@ -472,7 +474,7 @@ def requested_schema(experiment: Experiment, given: Mapping[str, Any], options: 
 def schema_of_options(given: GivenOptions) -> Schema:
     """Returns the schema of these options of timed starts."""
     experiment = find_experiment("cold-recovery")
-    return requested_schema(experiment, field_values("sizes.schema", given), ExperimentOptions())
+    return requested_schema(experiment, field_values(REQUEST.sizes.schema, given), ExperimentOptions())
 
 
 # --- The host

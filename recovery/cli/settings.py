@@ -33,7 +33,7 @@ def words_of_make(environment: MutableMapping[str, str]) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        raise UsageError(f"ARGS={text} is not valid: {error}", "quote it as in a shell") from error
+        raise UsageError(f"ARGS cannot be split into words: {error}", "quote it as in a shell") from error
 
 
 def refuse_empty_and_unknown(environment: Mapping[str, str], more: Sequence[str] = ()) -> None:

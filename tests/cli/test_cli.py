@@ -843,6 +843,8 @@ def test_make_passes_on_whatever_is_given_as_it_is(tmp_path: Path) -> None:
     assert first == "doctor"
     others = {f"{name}={value}" for name, value in os.environ.items()}
     assert set(settings) - others == {f"RECOVERY_{name}={value}" for name, value in given.items()}
+    for assigned in (":=", "::=", "+=", "?="):
+        assert "RECOVERY_TABLES=7" in made(tmp_path, "doctor", f"TABLES{assigned}7").stdout.splitlines()
     assert not touched.exists()
 
 
@@ -852,7 +854,7 @@ def test_words_of_make_are_split_and_not_run(tmp_path: Path, refused: Refused, m
     assert "recovery cold-recovery has no option --tabels" in refused("cold-recovery")[1]
     assert "RECOVERY_ARGS" not in os.environ, "a command that this one starts would have them, too"
     monkeypatch.setenv("RECOVERY_ARGS", "--note 'x")
-    assert "ARGS=--note 'x is not valid" in refused("cold-recovery")[1]
+    assert "ARGS cannot be split into words: No closing quotation" in refused("cold-recovery")[1]
     assert not touched.exists()
 
 

@@ -169,7 +169,7 @@ def test_without_options_the_sizes_follow_from_the_tables() -> None:
     [
         ({"dirty": (10**6,)}, "can have about 3,"),
         ({"uncommitted": (100_000,)}, "needs a table of more rows than 100,000"),
-        ({"state": ("committed",)}, "STATE=committed"),
+        ({"state": ("committed",)}, "STATE: committed"),
         ({"workloads": ("read-write", "write-only")}, "runs one load"),
     ],
 )

@@ -51,7 +51,7 @@ def test_an_experiment_has_the_options_of_its_class(name: str) -> None:
     listed = {owner for owner in EXPERIMENTS[name].options if owner.endswith("Options")}
     assert listed == classes - {"ExperimentOptions"}
     rows = [row for row in options_of(EXPERIMENTS[name].options) if row.options_class is not None]
-    assert {row.field.partition(".")[2] for row in rows} <= {field.name for field in fields(options)}
+    assert {row.field_name for row in rows} <= {field.name for field in fields(options)}
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -310,4 +310,4 @@ def test_the_doctor_says_which_processor_the_pinned_servers_are_for(
     found = check_of(doctor.machine_checks(), "processor")
     assert (found.ok, found.detail) == (ok, machine)
     assert "x86_64" in found.why
-    assert "MYSQLD" in found.hint
+    assert "--mysqld" in found.hint

@@ -317,7 +317,7 @@ def test_a_server_that_was_killed_for_lack_of_memory_says_so(
     error = server_failure(process, describe_exit(process, exited))
     assert isinstance(error, ServerKilledError)
     assert error.message.endswith("when memory runs out" + reason)
-    assert ("give it more MEMORY" in error.hint) == bool(reason)
+    assert ("give it more --memory" in error.hint) == bool(reason)
 
 
 def test_a_server_that_was_killed_while_it_makes_a_data_directory_says_so(tmp_path: Path) -> None:

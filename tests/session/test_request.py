@@ -15,7 +15,7 @@ from recovery.cli import options, parse
 from recovery.cli.commands import COMMANDS, RecoveryGroup
 from recovery.cli.measure import request_from_arguments
 from recovery.cli.measuring_command import MeasuringCommand
-from recovery.cli.options import BY_NAME, OPTIONS, Kind, Option, repeat_command
+from recovery.cli.options import BY_NAME, OPTIONS, FieldPath, Kind, Option, repeat_command
 from recovery.cli.values import (
     count,
     parse_count,
@@ -255,7 +255,7 @@ class RetryOptions(OwnDataOptions):
 def test_a_new_option_of_an_experiment_is_a_row_and_a_field(monkeypatch: pytest.MonkeyPatch) -> None:
     """From the command line and the environment to the request, to what is stored, and back to the command."""
     row = Option(
-        "retries", "Retry so often.", "N", Kind.WHOLE, field="StartOptions.retries", convert=count(9),
+        "retries", "Retry so often.", "N", Kind.WHOLE, field=FieldPath("StartOptions").retries, convert=count(9),
         stored="retries", common=False,
     )  # fmt: skip
     for module in (options, parse):
