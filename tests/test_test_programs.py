@@ -117,8 +117,8 @@ def test_tests_that_fail_fail_all_of_them(is_allowed: bool, venv: Path, tmp_path
 
 
 def run_program(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    folder = Path(__file__).parent
-    given = {**os.environ, "PYTHONPATH": f"{folder}:{folder / 'helpers'}", **environment}
+    folders = (ROOT / "proofs", ROOT / "tests" / "helpers")
+    given = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders)), **environment}
     return subprocess.run([sys.executable, "-m", program], env=given, capture_output=True, text=True, check=False)
 
 

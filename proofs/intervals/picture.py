@@ -57,7 +57,7 @@ def _rows(cells: Sequence[SessionCell]) -> Iterator[Row]:
         if (setting.cache, setting.tables, setting.others) != (Cache.COLD, TABLES, "") or found is None:
             continue
         product, number = named(setting.server)
-        interval = found.interval if len(means) >= MIN_SESSIONS_OF_A_MEAN else None
+        interval = interval_of(means)
         if interval is None:
             *first, last = map(_seconds, sorted(means))
             text = f"{', '.join(first)} and {last} s, {len(means)} sessions"
@@ -66,6 +66,12 @@ def _rows(cells: Sequence[SessionCell]) -> Iterator[Row]:
             text = f"{_seconds(found.mean)} s ({low}-{high}), {len(means)} sessions"
         dots = tuple((one.mean, f"{one.session}: {_seconds(one.mean)} s") for one in group)
         yield Row(f"{product} {number}", {product: found.mean}, text, interval=interval, runs=dots)
+
+
+def interval_of(means: Sequence[float]) -> tuple[float, float] | None:
+    """Returns the interval of the mean over sessions; None of sessions that are too few for one."""
+    found = over_sessions(means)
+    return None if found is None or len(means) < MIN_SESSIONS_OF_A_MEAN else found.interval
 
 
 def named(server: str) -> tuple[str, str]:

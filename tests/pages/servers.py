@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from statistics import fmean
+from statistics import fmean, geometric_mean
 
 from intervals.cells import SessionCell
-from intervals.picture import TABLES, in_order, named
+from intervals.picture import TABLES, in_order, interval_of, named
 
-from recovery.analysis.statistics import MIN_SESSIONS_OF_A_MEAN, over_sessions
 from recovery.model import Cache, Session, Table
 from recovery.report import fmt
 from recovery.report.markdown import table_lines
@@ -50,11 +49,9 @@ def _cold_files(session: Session) -> Iterator[tuple[str, ...]]:
 def _over_sessions(cells: Sequence[SessionCell]) -> str:
     """Returns the mean with its interval, or the means of sessions that are too few for one."""
     means = sorted(fmean(cell.values) for cell in cells)
-    found = over_sessions(means)
-    if found is None or found.interval is None or len(means) < MIN_SESSIONS_OF_A_MEAN:
+    if (interval := interval_of(means)) is None:
         return ", ".join(map(fmt.two_digits, means))
-    low, high = found.interval
-    return f"{fmt.two_digits(found.mean)} ({fmt.two_digits(low)}-{fmt.two_digits(high)})"
+    return f"{fmt.two_digits(geometric_mean(means))} ({'-'.join(map(fmt.two_digits, interval))})"
 
 
 def _range(values: Sequence[float]) -> str:
