@@ -144,7 +144,7 @@ def test_no_line_ends_within_a_version_or_a_figure(kept_sessions: Path) -> None:
 def test_warnings_are_beside_the_figures_that_they_doubt(kept_sessions: Path) -> None:
     answer, _, rest = render(load_session(kept_sessions / "2026-11-21-layouts")).partition("<nav")
     wide = "The 95 % interval of the mean is \u00b1 62 %."
-    assert f'title="{wide}">4.01 s \u00b1 2.50</span>' in answer
+    assert f'<span class="value doubted" title="{wide}">4.01 s \u00b1 2.50</span>' in answer
     assert 'class="doubts"' in answer
     marked = re.findall(r'class="number doubted" title="([^"]*)"[^>]*>([^<]*)<', rest)
     assert (wide, "4.01") in marked
