@@ -190,7 +190,9 @@ def test_bars_have_the_interval_of_the_text_and_a_dot_for_each_run(kept_sessions
     found = [one for one in summarise(session) if one.count]
     labels = re.findall(r'class="value">([^<]*)<', chart.svg)
     order = [(version, variant) for variant in session.variant_names for version in session.versions]
-    assert labels == [mean_text(one) for cell in order for one in found if (one.version, one.variant) == cell]
+    assert labels == [
+        fmt.plus_minus(mean_text(one)) for cell in order for one in found if (one.version, one.variant) == cell
+    ]
     assert chart.svg.count("<circle") == sum(one.count for one in found)
     whiskers = [tuple(map(float, ends)) for ends in
                 re.findall(r'<line x1="([\d.]+)%" y1="([\d.]+)" x2="([\d.]+)%" y2="\2" class="whisker"', chart.svg)
@@ -208,7 +210,7 @@ def test_a_mean_whose_interval_passes_zero_has_no_interval_as_in_the_text(kept_s
     (chart,) = group_charts(session)
     assert isinstance(chart, Chart)
     assert "mean 4.58 s" in chart.svg
-    assert "6.58 s +- 4.18" in chart.svg
+    assert "6.58 s \u00b1 4.18" in chart.svg
     assert chart.svg.count('class="whisker"') == 3, "of the warm starts"
 
 
