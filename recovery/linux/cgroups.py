@@ -17,7 +17,7 @@ from recovery.linux import procfs
 from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused
 from recovery.linux.procfs import name_with_process_id
 from recovery.linux.storage import MOUNTS, Device, device_of, read_device_counters, read_mounts
-from recovery.model import CPU_SET, Limits, are_own_reads
+from recovery.model import CPU_SET, Limits, Run, are_own_reads
 
 # --- Hierarchies and groups
 
@@ -280,6 +280,19 @@ def limit_exceeded(
     return None
 
 
+def run_exceeded(limits: Limits, run: Run) -> str | None:
+    """Returns why this run exceeded its limits, by what was stored of it; None if it did not."""
+    if run.reason is not None and _REMOVED in run.reason:
+        return run.reason
+    requests, read, seconds = map(run.metrics.get, ("read_requests", "read_bytes", "first_query_s"))
+    if seconds is None:
+        seconds = run.host_activity.seconds if run.host_activity else 0.0
+    return limit_exceeded(limits, read_requests=requests, read_bytes=read, seconds=seconds)
+
+
+_REMOVED = "was removed during the run"
+
+
 # --- Settings for the kernel
 #
 # This part determines which limits the host can set for a server on this folder, and what is written to which file.
@@ -521,7 +534,7 @@ class LimitGroup:
             for setting in unit.settings:
                 if setting.vital and not set(setting.text.split()) <= set(_words(folder / setting.file)):
                     option = "--" + unit.option.replace("_", "-")
-                    return f"{option} was removed during the run: {folder / setting.file} no longer contains it"
+                    return f"{option} {_REMOVED}: {folder / setting.file} no longer contains it"
         return None
 
     def remove(self) -> None:

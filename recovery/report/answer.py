@@ -134,7 +134,7 @@ def rows_table(answer: Answer, bars: Mapping[int, str] | None = None) -> Table:
     rows = [[row.name] for row in answer.rows]
     for column, name in enumerate(columns):
         headers.append(name)
-        numeric.append(any(row.values[column] and row.values[column].number is not None for row in answer.rows))
+        numeric.append(any(answer.share(row, column) is not None for row in answer.rows))
         for cells, row in zip(rows, answer.rows, strict=True):
             value = row.values[column]
             cells.append(fmt.ABSENT if value is None else value.text)

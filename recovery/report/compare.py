@@ -17,7 +17,7 @@ from recovery.model import STARTUP_METRIC, Cache, Session, Table
 from recovery.report import fmt
 from recovery.report.answer import Answer, Row, chosen, value_of
 from recovery.report.host_words import storage_words
-from recovery.report.summary_text import effect_size, figure_text
+from recovery.report.summary_text import effect_size, mean_text
 
 _MAX_SENTENCES = 3
 DAYS_NEED = "A claim needs sessions of the first side on several days, or one of the day of the second"
@@ -55,7 +55,7 @@ def comparison_answer(
 
 def _answer_row(pair: Pair, *, named: bool) -> Row:
     name = f"{pair.one.version} {pair.variant}" if named else pair.variant
-    values = tuple(value_of(side, figure_text(side)) if side.count else None for side in (pair.one, pair.other))
+    values = tuple(value_of(side, mean_text(side)) if side.count else None for side in (pair.one, pair.other))
     return Row(name, values, (fmt.effect(pair), fmt.yes_or_no(pair.significant)), pair.one.version)
 
 

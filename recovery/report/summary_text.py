@@ -42,7 +42,7 @@ from recovery.analysis.summary import (
     variant_ratios,
 )
 from recovery.analysis.warnings import cells_missing_precision, findings_of_each_cell
-from recovery.linux.cgroups import limits_text
+from recovery.linux.cgroups import limits_text, run_exceeded
 from recovery.metrics import Metric, metric
 from recovery.model import (
     SECOND_START,
@@ -110,7 +110,7 @@ def answer_of(session: Session) -> Answer:
     doubts = (
         *found.doubts,
         *_not_counted(session),
-        *_missed_precision(session),
+        *_precision(session),
         *_limits(session),
         *_first_reads(session),
         *(host_line(session) if is_compared(session) and is_measured else ()),
@@ -139,7 +139,7 @@ def _not_counted(session: Session) -> Iterator[str]:
 def _first_reads(session: Session) -> Iterator[str]:
     """Yields how long the first cold start over each data directory took, in the order of the report."""
     read = [run for run in session.runs if run.extra is ExtraRun.FIRST_READ and run.verdict.as_asked]
-    each: dict[str, list[str]] = {}
+    each: dict[str, str] = {}
     for version in session.versions:
         seconds = [main_value(session, run) for run in read if run.version == version]
         if known := [one for one in seconds if one is not None]:
@@ -155,7 +155,8 @@ def _limits(session: Session) -> Iterator[str]:
     """Yields for each limit of the session whether it was kept: those of the server, and those of its figures."""
     design = session.design
     if design.limits and session.runs:
-        broken = [run.number for run in session.runs if run.verdict is Verdict.VOID and _OVERRUN in (run.reason or "")]
+        void = [run for run in session.runs if run.verdict is Verdict.VOID]
+        broken = [run.number for run in void if run_exceeded(design.limits, run)]
         runs = f"run{'s' if len(broken) > 1 else ''} {fmt.number_ranges(broken)}"
         state = f"broken in {runs}, which {'do' if len(broken) > 1 else 'does'} not count" if broken else "kept"
         yield f"Limits of the server, {limits_text(design.limits)}: {state}."
@@ -171,10 +172,6 @@ def _limits(session: Session) -> Iterator[str]:
         yield f"At most {100 * design.fail_over:g} % worse than {baseline_of(session)}: {state}{more}."
 
 
-_OVERRUN = "although the limit was"
-"""Is in the reason of a run that exceeded a limit of the server."""
-
-
 def warning_lines(found: Sequence[Finding]) -> Iterator[str]:
     """Yields the most important warning, and how many there are of how many kinds."""
     kinds = Counter(finding.kind for finding in found)
@@ -188,23 +185,20 @@ def warning_lines(found: Sequence[Finding]) -> Iterator[str]:
         yield f"{fmt.count_text(len(found), 'warning')} in {len(kinds)} kinds."
 
 
-def _missed_precision(session: Session) -> Iterator[str]:
-    """Yields which cells missed the precision. It is one of a session: over several, those that missed it are
+def _precision(session: Session) -> Iterator[str]:
+    """Yields whether the precision was reached. It is one of a session: over several, those that missed it are
     counted."""
+    if session.design.precision is None or not any(run.verdict is Verdict.MEASURED for run in session.runs):
+        return
+    found = f"The precision of +- {100 * session.design.precision:g} % was"
     if isinstance(session, CombinedSession) and len(session.parts) > 1:
         missing = sum(any(cells_missing_precision(part.session)) for part in session.parts)
-        if missing:
-            precision = 100 * (session.design.precision or 0)
-            yield f"The precision of +- {precision:g} % was missed in {missing} of {len(session.parts)} sessions."
-    elif missed := [about for about, _ in cells_missing_precision(session)]:
-        more = f" and {len(missed) - _MAX_CLAUSES} more" if len(missed) > _MAX_CLAUSES else ""
-        precision = 100 * (session.design.precision or 0)
-        yield (
-            f"The precision of +- {precision:g} % was missed {scope(session)}: "
-            f"{', '.join(missed[:_MAX_CLAUSES])}{more}."
-        )
-    elif session.design.precision is not None and any(run.verdict is Verdict.MEASURED for run in session.runs):
-        yield f"The precision of +- {100 * session.design.precision:g} % was reached {scope(session)}."
+        yield f"{found} missed in {missing} of {len(session.parts)} sessions." if missing else f"{found} reached."
+        return
+    missed = [about for about, _ in cells_missing_precision(session)]
+    cells = ", ".join(missed[:_MAX_CLAUSES])
+    more = f" and {len(missed) - _MAX_CLAUSES} more" if len(missed) > _MAX_CLAUSES else ""
+    yield f"{found} missed {scope(session)}: {cells}{more}." if missed else f"{found} reached {scope(session)}."
 
 
 def _history(session: Session) -> Iterator[str]:
@@ -259,24 +253,27 @@ def _cells_text(session: Session, cells: Sequence[CellHistory], text: Callable[[
     return "; ".join(_first_clauses(clauses))
 
 
+def _texts(about: Metric, first: float, *others: float | None) -> list[str]:
+    """Formats values without their unit, and seconds with as many decimals as the first of them."""
+    if about.unit != "s":
+        return [fmt.column(about, value) for value in (first, *others)]
+    return [f"{value or 0.0:.{_decimals(first)}f}" for value in (first, *others)]
+
+
 def _range_text(about: Metric, low: float, high: float) -> str:
     """Formats a range, such as `39.8 to 52.2 s`, or its only value."""
-    if about.unit == "s":
-        places = _decimals(low)
-        texts = [f"{value:.{places}f}" for value in (low, high)]
-        return f"{' to '.join(dict.fromkeys(texts))} s"
-    if low == high:
-        return fmt.with_unit(about, low)
-    return f"{fmt.column(about, low)} to {fmt.with_unit(about, high)}"
+    first, last = _texts(about, low, high)
+    return f"{'' if low == high or first == last else f'{first} to '}{_with_unit(about, high, last)}"
 
 
 def _mean_over_sessions(about: Metric, mean: float, low: float, high: float) -> str:
     """Formats a mean with its interval, such as `46.1 s (39.0-54.4)`."""
-    to = " to " if low < 0 else "-"
-    if about.unit == "s":
-        places = _decimals(mean)
-        return f"{mean:.{places}f} s ({low:.{places}f}{to}{high:.{places}f})"
-    return f"{fmt.with_unit(about, mean)} ({fmt.column(about, low)}{to}{fmt.column(about, high)})"
+    figure, *ends = _texts(about, mean, low, high)
+    return f"{_with_unit(about, mean, figure)} ({(' to ' if low < 0 else '-').join(ends)})"
+
+
+def _with_unit(about: Metric, value: float, text: str) -> str:
+    return f"{text} s" if about.unit == "s" else fmt.with_unit(about, value)
 
 
 def _nothing(session: Session, version: str) -> str:
@@ -305,14 +302,15 @@ def _axis_value(session: Session, axis: Axis, ratio: VariantRatio) -> str:
 
 
 def mean_text(summary: Summary) -> str:
-    """Formats a mean in seconds with its interval, such as `64.0 s +- 1.4`, which has as many decimals."""
-    seconds, places = summary.mean or 0.0, _decimals(summary.mean or 0.0)
+    """Formats a mean with its interval: `64.0 s +- 1.4`, which has as many decimals, or `12,345 queries/s +- 245`."""
+    about, mean = metric(summary.name), summary.mean or 0.0
+    figure, low, high, error = _texts(about, mean, summary.min, summary.max, summary.interval)
+    text = _with_unit(about, mean, figure)
     if fmt.passes_zero(summary):
-        return f"{seconds:.{places}f} s (runs of {summary.min:.{places}f} to {summary.max:.{places}f} s)"
+        return f"{text} (runs of {low} to {_with_unit(about, summary.max or 0.0, high)})"
     if summary.low is not None and summary.high is not None:
-        return _mean_over_sessions(metric(summary.name), seconds, summary.low, summary.high)
-    error = "" if summary.interval is None else f" +- {summary.interval:.{places}f}"
-    return f"{seconds:.{places}f} s{error}"
+        return _mean_over_sessions(about, mean, summary.low, summary.high)
+    return text if summary.interval is None else f"{text} +- {error}"
 
 
 def seconds_with_digits(seconds: float) -> str:
@@ -321,12 +319,9 @@ def seconds_with_digits(seconds: float) -> str:
 
 
 def _decimals(seconds: float) -> int:
+    if 0 < seconds < 0.0995:
+        return 1 - math.floor(math.log10(seconds))
     return 0 if seconds >= 99.95 else 1 if seconds >= 9.995 else 2
-
-
-def _effect_words(contrast: Contrast) -> str:
-    """Formats an effect, such as `2.31 (2.05-2.60) times`."""
-    return f"{fmt.effect(contrast)} times"
 
 
 def _measured(context: _Context, version: str) -> list[Summary]:
@@ -354,8 +349,9 @@ def _joined_words(words: Sequence[str]) -> str:
 # --- The rows
 
 
-def _rows(context: _Context, columns: Sequence[str], *, text: Callable[[Summary], str]) -> list[Row]:
-    """Returns a row for each version and way to measure it. Its values are those of the states of the cache, or one."""
+def _rows(context: _Context, columns: Sequence[str], *, unit: str = "") -> list[Row]:
+    """Returns a row for each version and way to measure it. Its values are those of the states of the cache, or one,
+    without the unit that all have."""
     session = context.session
     rows: list[Row] = []
     for version in session.versions:
@@ -375,10 +371,14 @@ def _rows(context: _Context, columns: Sequence[str], *, text: Callable[[Summary]
             by_key.setdefault(key, {})[cache] = summary
         many = len(session.variant_names) > 1 or not session.has_caches
         for key, found in by_key.items():
-            shown = tuple(value_of(found[name], text(found[name])) if name in found else None for name in columns)
-            name = ", ".join((version, *(key if many else ())))
-            rows.append(Row(name, shown, (), version))
+            shown = [_value(found[name], unit) if name in found else None for name in columns]
+            rows.append(Row(", ".join((version, *(key if many else ()))), tuple(shown), (), version))
     return rows
+
+
+def _value(summary: Summary, unit: str) -> Value:
+    text = mean_text(summary)
+    return value_of(summary, text.replace(f" {unit}", "") if unit else text)
 
 
 def _with_facts(answer: Answer, facts: Mapping[str, Callable[[Cell], str]]) -> Answer:
@@ -404,8 +404,8 @@ def _load_answer(context: _Context) -> Answer:
     measured = [summary for summary in context.summaries if summary.count]
     metrics = list(dict.fromkeys(summary.name for summary in measured))
     unit = _unit_of(metric(metrics[0])) if len(metrics) == 1 else ""
-    rows = _rows(context, ("",), text=lambda summary: figure_text(summary).replace(f" {unit}" if unit else "\0", ""))
-    comparison, named = _load_comparison(session, () if costs else effects, () if costs else versions)
+    rows = _rows(context, ("",), unit=unit)
+    comparison, named = _effects(session, () if costs else effects, () if costs else versions)
     shown, left_out = chosen(rows, (*named, *_base_cells(context)))
     counted = _mean_of_runs(session, measured, " +- 95 % interval{}") if measured else ""
     return Answer(
@@ -430,20 +430,7 @@ def _unit_of(about: Metric) -> str:
     return "" if about.unit in ("s", "B", "B/s") else about.label if about.unit in ("/s", "") else about.unit
 
 
-def figure_text(summary: Summary) -> str:
-    """Formats a mean with its interval and its unit, such as `12,345 queries/s +- 245`."""
-    about = metric(summary.name)
-    text = fmt.with_unit(about, summary.mean or 0.0)
-    if summary.interval is None:
-        return text
-    if fmt.passes_zero(summary):
-        return f"{text} (runs of {fmt.column(about, summary.min)} to {fmt.column(about, summary.max)})"
-    if summary.low is not None and summary.high is not None:
-        return f"{text} ({fmt.column(about, summary.low)}-{fmt.column(about, summary.high)})"
-    return f"{text} +- {fmt.interval_column(about, summary)}"
-
-
-def _load_comparison(
+def _effects(
     session: Session, effects: Sequence[VariantRatio], versions: Sequence[Summary]
 ) -> tuple[list[str], list[Cell]]:
     """Returns the significant differences, the largest first, how many are not significant, and the cells of those that
@@ -452,11 +439,12 @@ def _load_comparison(
 
     def of_version(summary: Summary) -> str:
         contrast = _contrast_text(metric(summary.name), summary)
-        return f"{summary.version} instead of {base}: {contrast}{_for(cell_words_if_any(session, summary.variant))}"
+        cell = cell_words(session, summary.variant) if len(session.variant_names) > 1 else ""
+        return f"{summary.version} instead of {base}: {contrast}{_for(cell)}"
 
     def of_axis(effect: VariantRatio) -> str:
         named = f"{effect.version}, " if len(session.versions) > 1 else ""
-        return f"{named}{_effect_text(session, effect, '')}"
+        return f"{named}{_effect_text(session, effect)}"
 
     made: list[tuple[VariantRatio | Summary, str, tuple[Cell, Cell]]] = [
         *((one, of_axis(one), ((one.version, one.variant), (one.version, one.base_variant))) for one in effects),
@@ -482,45 +470,32 @@ def _load_comparison(
     return lines, [cell for _, _, cells in sure[:_MAX_CLAUSES] for cell in cells]
 
 
-def cell_words_if_any(session: Session, variant: str) -> str:
-    """Returns the cell in words; nothing if the session has only one variant."""
-    return cell_words(session, variant) if len(session.variant_names) > 1 else ""
-
-
 def _at_base(session: Session, measured: Sequence[Summary]) -> list[Summary]:
-    """Returns the cells at the base of all axes, or all cells if none is. The largest value of the first one's metric
-    comes first if more is better; otherwise the cells are in the order of the report."""
+    """Returns the cells at the base of all axes, or all cells if none is."""
     bases = {axis.name: axis.base for axis in session.axes if axis.base is not None}
-    found = [
+    return [
         summary
         for summary in measured
         if all(session.value_of(summary.variant, axis) in (base, None) for axis, base in bases.items())
     ] or list(measured)
-    first = found[0].name
-    if not metric(first).more_is_better:
-        return found
-    return sorted(found, key=lambda summary: (summary.name != first, -(summary.mean or 0.0)))
 
 
 def _for(cell: str) -> str:
     return f" for {cell}" if cell else ""
 
 
-def _effect_text(session: Session, effect: VariantRatio, named: str) -> str:
-    """Formats an effect, such as `threads 8 instead of 1: 1.42 (1.35 to 1.50) times the queries/s`, with its cell
-    unless that is the one that the line has named."""
+def _effect_text(session: Session, effect: VariantRatio) -> str:
+    """Formats an effect with its cell: `threads 8 instead of 1: 1.42 (1.35 to 1.50) times the queries/s for a load`."""
     axis = next(axis for axis in session.axes if axis.name == effect.axis)
     changed = f"{value_words(axis, _axis_value(session, axis, effect))} instead of {axis.base}"
-    cell = cell_without_base(session, effect.variant, without=axis.name)
     contrast = _contrast_text(metric(session.metric_of(effect.variant)), effect)
-    return f"{changed}: {contrast}{_for(cell if cell != named else '')}"
+    return f"{changed}: {contrast}{_for(cell_without_base(session, effect.variant, without=axis.name))}"
 
 
 def _contrast_text(about: Metric, contrast: Contrast) -> str:
     if contrast.ratio is None:
         return f"{fmt.effect(contrast)} {about.label if about.unit in ('/s', '') else about.unit}"
-    interval = f"{fmt.times(contrast.ratio_low)} to {fmt.times(contrast.ratio_high)}"
-    return f"{fmt.times(contrast.ratio)} ({interval}) times {'as long' if about.unit == 's' else f'the {about.label}'}"
+    return f"{fmt.effect(contrast)} times {'as long' if about.unit == 's' else f'the {about.label}'}"
 
 
 def _needed(session: Session) -> str:
@@ -542,7 +517,7 @@ def _start_answer(context: _Context) -> Answer:
     session = context.session
     measured = [summary for summary in context.summaries if summary.count]
     caches = list(dict.fromkeys(session.cache_of(summary.variant) or "" for summary in measured)) or [""]
-    rows = _rows(context, caches, text=mean_text)
+    rows = _rows(context, caches)
     comparison, named = _start_comparison(context, measured)
     shown, left_out = chosen(rows, named)
     answer = Answer(
@@ -635,31 +610,14 @@ def _start_comparison(context: _Context, measured: Sequence[Summary]) -> tuple[l
             return lines, [(one.version, one.variant) for one in (ends.fast, ends.slow)]
     settings = settings_axis(context.session)
     if settings is not None and proper:
-        return list(_compared_settings(context, settings, proper[0].variant)), []
+        found = [one for one in variant_ratios(context.session, settings) if one.base_variant == proper[0].variant]
+        return _effects(context.session, found, ())
     return list(_faster(context, proper, lambda summary: f"The {summary.variant} start", "")), []
 
 
 def settings_axis(session: Session) -> Axis | None:
     """Returns the axis of the settings that the user named, if they are compared."""
     return next((axis for axis in session.differing_axes if axis.name == SETTINGS_AXIS and axis.base), None)
-
-
-def _compared_settings(context: _Context, axis: Axis, base_variant: str) -> Iterator[str]:
-    """Yields how long the starts with each of the named settings take compared with this variant, the largest effect
-    first. Differences must be significant when all are taken together."""
-    ratios = [ratio for ratio in variant_ratios(context.session, axis) if ratio.base_variant == base_variant]
-    sure = sorted((ratio for ratio in ratios if ratio.significant), key=effect_size, reverse=True)
-    clauses = _first_clauses(
-        [f"{_axis_value(context.session, axis, ratio)} takes {_effect_words(ratio)} as long" for ratio in sure]
-    )
-    if alike := [_axis_value(context.session, axis, ratio) for ratio in ratios if ratio.significant is False]:
-        clauses.append(f"no significant difference: {', '.join(alike)}")
-    pairs = [((ratio.version, ratio.base_variant), (ratio.version, ratio.variant)) for ratio in sure]
-    where = f" {storage_name(context.session)}" if dependent_pairs(context.session, pairs) else ""
-    if clauses:
-        yield f"Compared with {axis.base}{where}: {'; '.join(clauses)}."
-    elif ratios:
-        yield f"Not compared: {_needed(context.session)}."
 
 
 @dataclass(frozen=True)
@@ -836,7 +794,7 @@ def _growth_answer(context: _Context) -> Answer:
     if error and is_over_sessions(session):
         error = " (95 % intervals)"
     caches = tuple(dict.fromkeys(session.cache_of(summary.variant) or "" for summary in context.summaries))
-    rows = _rows(context, caches, text=mean_text)
+    rows = _rows(context, caches)
     named = [_named_by_tables(context, row) for row in rows]
     shown, left_out = chosen(named, [])
     return _with_facts(

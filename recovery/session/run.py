@@ -27,7 +27,7 @@ from recovery.experiments import find_experiment
 from recovery.experiments.bench import Bench, measure_storage_floor
 from recovery.experiments.experiment import Experiment
 from recovery.linux import cleanup
-from recovery.linux.cgroups import LimitGroup, limit_exceeded, server_limits
+from recovery.linux.cgroups import LimitGroup, run_exceeded, server_limits
 from recovery.linux.cleanup import kill_orphaned_servers, remove_orphaned_groups
 from recovery.linux.files import copy_atomically
 from recovery.linux.host_facts import collect_host_facts
@@ -114,10 +114,7 @@ def limit_violation(group: LimitGroup | None, run: Run) -> str | None:
     """Returns why the server was not held to its limits during this run, or None if it was or if it has no limits."""
     if group is None:
         return None
-    requests, read, seconds = map(run.metrics.get, ("read_requests", "read_bytes", "first_query_s"))
-    if seconds is None:
-        seconds = run.host_activity.seconds if run.host_activity else 0.0
-    return group.lost() or limit_exceeded(group.limits, read_requests=requests, read_bytes=read, seconds=seconds)
+    return group.lost() or run_exceeded(group.limits, run)
 
 
 class TrialLoop:

@@ -138,7 +138,7 @@ def test_no_line_ends_within_a_version_or_a_figure(kept_sessions: Path) -> None:
 def test_warnings_are_beside_the_figures_that_they_doubt(kept_sessions: Path) -> None:
     answer, _, rest = render(load_session(kept_sessions / "2026-11-21-layouts")).partition("<nav")
     wide = "The 95 % interval of the mean is \u00b1 62 %."
-    assert f'title="{wide}">4.01 s \u00b1 2.50</span>' in answer
+    assert f'<span class="value doubted" title="{wide}">4.01 s \u00b1 2.50</span>' in answer
     assert 'class="doubts"' in answer
     marked = re.findall(r'class="number doubted" title="([^"]*)"[^>]*>([^<]*)<', rest)
     assert (wide, "4.01") in marked
@@ -184,7 +184,9 @@ def test_bars_have_the_interval_of_the_text_and_a_dot_for_each_run(kept_sessions
     found = [one for one in summarise(session) if one.count]
     labels = re.findall(r'class="value">([^<]*)<', chart.svg)
     order = [(version, variant) for variant in session.variant_names for version in session.versions]
-    assert labels == [mean_text(one) for cell in order for one in found if (one.version, one.variant) == cell]
+    assert labels == [
+        fmt.plus_minus(mean_text(one)) for cell in order for one in found if (one.version, one.variant) == cell
+    ]
     assert chart.svg.count("<circle") == sum(one.count for one in found)
     whiskers = [tuple(map(float, ends)) for ends in
                 re.findall(r'<line x1="([\d.]+)%" y1="([\d.]+)" x2="([\d.]+)%" y2="\2" class="whisker"', chart.svg)
@@ -202,7 +204,7 @@ def test_a_mean_whose_interval_passes_zero_has_no_interval_as_in_the_text(kept_s
     (chart,) = group_charts(session)
     assert isinstance(chart, Chart)
     assert "mean 4.58 s" in chart.svg
-    assert "6.58 s +- 4.18" in chart.svg
+    assert "6.58 s \u00b1 4.18" in chart.svg
     assert chart.svg.count('class="whisker"') == 3, "of the warm starts"
 
 

@@ -282,7 +282,7 @@ def test_settings_are_compared_with_their_base(kept_sessions: Path) -> None:
     session = load_session(kept_sessions / "2026-11-26-what-helps-8.0.31")
     text = " ".join(rendered(session).split())
     assert "takes 61.1 s cold with plain, and 25.9 s with force-recovery (8.0.31, 200,000 tables)" in text
-    assert "Compared with plain on this storage: one-tablespace takes 0.02" in text
+    assert "one-tablespace instead of plain: 0.02" in text
     alike = replace(
         session, runs=tuple(run for run in session.runs if run.variant in ("cold-plain", "cold-definition-cache")),
         variants=tuple(

@@ -309,5 +309,6 @@ def template(name: str) -> Template:
 
 def _printable(value: object) -> object:
     """Returns a text as one line without control characters. Markup is unchanged."""
-    is_text = isinstance(value, str) and not isinstance(value, Markup)
-    return fmt.plus_minus(fmt.printable(value)) if is_text else value
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return fmt.plus_minus(fmt.printable(value))
