@@ -57,7 +57,7 @@ def _each(rule: Rule, separator: str) -> Rule:
 
 # --- What passes whatever its key is
 
-_VERSION = r"\d{1,4}\.\d{1,4}(?:\.\d{1,5}(?:\.\d)?)?(?:\.?(?:dev|rc|a|b|post)\d+)?"
+_VERSION = r"\d{1,4}\.\d{1,4}(?:\.\d{1,5})?(?:\.?(?:dev|rc|a|b|post)\d+)?"
 _PLAIN = re.compile(
     r"[+-]?\d{1,25}(?:\.\d{1,20})?(?:e[+-]?\d{1,3})?[kKmMgGtT]?%?"
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)?"
@@ -74,39 +74,34 @@ def is_plain(text: str) -> bool:
 # --- What this tool writes: its own words
 
 _MORE_WORDS = """
-    1m a aarch64 abs acknowledged added after again ahead algorithm all alternate although always amazon an and
-    answer architecture are argument as ascii asked at auto available b back base baseline batch be because become
-    before behind beside bfq bhyve big binary binlog blkio block blocks bring btrfs buffer build built by bytes
-    cache ceph cgroup cgroupfs cgroups changed check checkpoint choice chosen cifs clean client clients cls code
-    cold combined come commit committed compare compressed compression conservative container controllers copy
-    could count cpu cpuacct cpufreq cpus cpuset crash crashes damage damon data database deadline default
-    definition definitions delete device devices did died dies direct directories directory discovery disk docker
-    does doing doublewrite down driver drop dump dumps each earlier ec2 else ended engine error eu event events
-    every exit ext2 ext3 ext4 f2fs fadvise fails fanotify fast faster fcfs file files filesystem filtered final
-    fingerprint finished first fixed flipped flush for force foreign found free freezer from fs full function
-    functions fuse gdb general gib given gone google governor group groups grown h had has here host hot how
-    hugetlb hwm i686 ib ibd ibdata idle if implemented in index innodb inode inodes inotify insert inserts
-    instances instead interval intervals into invalid io iops is isolation it its itself just kb kept kernel keys
-    killed kubernetes kvm kyber large larger last latch later latin latin1 left less level limit limited limits
-    load local lock locks log logfiles long loss lost lsn lts lustre lwm lxc machine madvise main make many
-    mariadb mariadb-dump mariadbd marks match max mean means measured memory mib microsoft min misc missing model
-    moments more most mount mq ms much mutex mysql mysqld mysqldump name narrow needs net never new newest nfs no
-    nokey non none noop normally not nothing nspawn number numbers o of off old oltp on ondemand one ones only
-    open openvz operation or oracle original os other others out over overlay overlay2 overlayfs page pageout
-    pages parallels parse part partly parts pass past patched pct peak pending percona perf performance permitted
-    pids ping plain plugins podman point poll polls pool power powersave powervm ppc64le prepared present prio
-    probe product program progressed published purge python q qemu queries query question quota random rdma reach
-    reached read reads ready recover recovery redo repeatable reporting reports riscv64 rollback root rotational
-    row rows run runs s s390x same sbtest scan scanned schedule scheduler schedutil schema schemas second seconds
-    select sequence serial serializable server servers session sessions settings sha256 shared show shows shut
-    shutdown signal size skip slow small something source speaks spin spinning stable stack stacks start started
-    starting starts statement statements status stays stock storage sum swappiness sync sysbench system systemd
-    table tables tablespace tablespaces task temporary than that the them then there these this thp thread threads
-    times tmpfs to told too took tool torn transaction transactions truncated trx two type uncommitted under undo
-    uniform unlimited until untouched up update used user users userspace utf8 utf8mb3 utf8mb4 validate validation
-    vats vendor verbosity version versions vfs virtiofs virtual virtualisation vmware wait waits warm was watches
-    were what when whereas which wider with within without workload works would writable write writes written
-    wrote wsl x86 xa xen xfs yes zfs zram zvm
+    1m a aarch64 abs added again ahead algorithm all already alternate although always amazon an answer answers
+    architecture are argument ascii asked at auto available b back base batch be because become behind beside bfq
+    bhyve big binary blkio block blocks bring btrfs built but by cannot ceph cgroup cgroupfs cgroups choice chosen
+    cifs cleanly clients cls code combined come committed compare compression connection conservative container
+    controllers copy could count cpuacct cpufreq cpuset crashes damon deadline default definition delete devices
+    did died dies direct directories disk docker does doing doublewrite down driver dumps each earlier ec2 else
+    end ended error eu event events exit expected ext2 ext3 ext4 f2fs fadvise fails fanotify fast faster fcfs
+    filesystem filtered final fingerprint fixed flipped flush for force foreign found free freezer from fs full
+    function functions fuse gb gdb gib given gone google governor groups h had hangs has here hot hours how
+    hugetlb hung hwm i686 ib ibd ibdata idle if implemented in index inode inodes inotify instead interval
+    intervals into invalid io isolation it its itself journal just kb keep kept keys kubernetes kvm kyber large
+    larger last latch later latin latin1 left less level libraries limit limited limits line local locks logfiles
+    long loss lsn lts lustre lwm lxc machine madvise main make many mariadbd marks match means message mib
+    microsoft min misc model moments more most mount mounted mq much mysqldump name narrow near needs net never
+    new newest nfs nokey non none noop normally not nothing nspawn number numbers o off old oltp on ondemand one
+    ones only openvz operation or oracle original other out overlay overlay2 overlayfs own page pageout parallels
+    parse part partly parts pass past patched pct perf performance permitted pids ping plain plugins podman point
+    power powersave powervm ppc64le prepared present printed prio probe product program progressed purge python q
+    qemu question quota random rdma reach reached recover refuses repeatable replication reporting reports riscv64
+    room rotational run s390x same sbtest scanned schedule scheduler schedutil schema second select sequence
+    serial serializable servers session sessions settings sha256 shared should show shows shut signal sigstop size
+    skip slow small somebody something source speaks spinning stable stack started starting starts statement
+    statements status stay stays still stock stopped storage sum swappiness sync sysbench systemd tablespace
+    tablespaces takes task temporary than that the them then there these this those thp thread times tmpfs told
+    too took tool transactions truncated trx two type under uniform unknown unlimited unmounted until up update
+    use used user users userspace utf8 utf8mb3 utf8mb4 validate variant vats vendor verbosity versions vfs
+    virtiofs virtual virtualisation vmware was watches were what when whereas whether which while wider with
+    within without workload works would writable wrote wsl x86 xa xen xfs yes zfs zram zvm
 """
 _NAMES_OF_TOOL = (
     *METRICS, *ORDER, *SETTING_ROLES, *EXPERIMENTS, *Flavor, *Layout, *Cache, *Verdict, *Status, *ExtraRun,
@@ -115,7 +110,9 @@ _TOKENS = re.compile(r"[^\W_]+", re.ASCII)
 _WORDS = frozenset(_TOKENS.findall(" ".join((_MORE_WORDS, *_NAMES_OF_TOOL)).lower()))
 _NUMBERED = re.compile(r"[a-z]?\d{1,20}[kmgt]?", re.ASCII)
 _SIGNS = re.compile(r"[\w .,:;=+%'()\[\]-]{1,200}", re.ASCII)
-_ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d\d", re.ASCII)
+_ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d", re.ASCII)
+_FOUR_NUMBERS = r"(?:9|2\d)\.\d{1,2}\.\d{1,2}\.\d"
+"""The version of an update of MySQL, such as 9.7.4.1. Other numbers of four parts may be addresses."""
 
 
 def own_words(text: str) -> str | None:
@@ -297,7 +294,7 @@ TEXTS: Mapping[str, Rule] = {
     "servers.*.program_device": _DEVICE,
     "servers.*.source": _source,
     "servers.*.@version": form(
-        r"\d{1,3}\.\d{1,3}\.\d{1,4}(?:\.\d)?"
+        rf"(?:{_FOUR_NUMBERS}|\d{{1,3}}\.\d{{1,3}}\.\d{{1,4}})"
         r"(?:-(?:\d+(?:\.\d+)*|MariaDB|log|debug|commercial|enterprise|\d[\w.+]*deb\d+u\d+)){0,5}(?: from Debian)?"
     ),
     "runs.stacks.program": form("eu-stack|perf|gdb"),
@@ -530,7 +527,7 @@ class _Reduction:
         except ValueError:
             return self._name(text)
         release = version.full_release
-        if _ADDRESS.search(release):
+        if _ADDRESS.search(release) and not re.fullmatch(_FOUR_NUMBERS, release):
             return self._name(text)
         return f"{release}+{self._name(version.build)}" if version.build else release
 

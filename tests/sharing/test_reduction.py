@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import gzip
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -72,7 +74,8 @@ PRIVATE = st.one_of(
     st.builds("{0}:innodb_io_capacity=5,keyring_file_data={0} b:report_host={0}".format, LETTERS),
     st.builds("mysqld --socket=/run/{} oltp_{}.lua".format, LETTERS, LETTERS),
     st.builds("2026-11-20T20:28:49.8Z 0 [Note] InnoDB: Starting crash recovery of {}".format, LETTERS),
-    st.builds("10.{}.{}.{}".format, st.integers(10, 255), st.integers(0, 255), st.integers(10, 255)),
+    st.builds("{}.{}.{}.{}".format, st.integers(10, 19), *[st.integers(0, 255)] * 3),
+    st.builds("192.168.{}.{}".format, st.integers(0, 255), st.integers(0, 255)),
     st.builds("vol-0{}bcdef".format, LETTERS),
 )
 
@@ -245,6 +248,34 @@ def test_of_a_reason_the_words_of_this_tool_are_shared_and_not_what_it_quotes(
     session = session_of("2026-11-21-stacks", kept_sessions)
     run = replace(session.runs[0], reason=reason)
     assert reduce_session(replace(session, runs=(run,))).session.runs[0].reason == shared
+
+
+def test_the_words_of_all_reasons_and_notes_of_this_tool_are_known() -> None:
+    """A reason with a word that is not known would be left out of each bundle."""
+    unknown = {
+        f"{path.name}: {text}": words
+        for path in (FIXTURES.parent / "recovery").rglob("*.py")
+        for text in reasons_in(ast.parse(path.read_text(encoding="utf-8")))
+        if (words := [word for word in re.findall(r"[^\W_]+", text) if own_words(word) is None])
+    }
+    assert unknown == {}
+
+
+SAYING = {"TrialVoidError", "ServerFailedError", "ServerKilledError", "failure", "_failed", "add_note"}
+"""What makes the reason of a run, or a note."""
+
+
+def reasons_in(tree: ast.AST) -> Iterator[str]:
+    """Yields the texts of reasons and notes, without what is put into them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and node.args:
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if name in SAYING:
+                yield from (
+                    part.value
+                    for part in ast.walk(node.args[0])
+                    if isinstance(part, ast.Constant) and isinstance(part.value, str) and " " in part.value.strip()
+                )
 
 
 def test_earlier_sessions_are_shared_by_the_names_that_the_tool_gave_them(kept_sessions: Path) -> None:
