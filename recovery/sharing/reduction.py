@@ -103,11 +103,23 @@ _MORE_WORDS = """
     virtiofs virtual virtualisation vmware was watches were what when whereas whether which while wider with
     within without workload works would writable wrote wsl x86 xa xen xfs yes zfs zram zvm
 """
+_VALUE_WORDS = _words(
+    """
+    on off yes no true false null none default auto auto_only all system o_direct o_direct_no_fsync o_dsync fsync
+    fdatasync nosync littlesync crc32 strict_crc32 innodb strict_innodb full_crc32 strict_full_crc32 detect_only
+    detect_and_recover inserts deletes changes purges aborting fcfs vats log_lsn_checkpoint_age latch
+    repeatable-read read-committed read-uncommitted serializable row statement mixed full minimal noblob
+    one-thread-per-connection pool-of-threads no-threads antelope barracuda dynamic compact compressed redundant
+    zlib lz4 zstd latest binlog wait/synch/%/innodb/%=on nulls_equal nulls_unequal nulls_ignored writesonly tcp utc
+    file table partitioned backup force
+    """
+)
+"""Words among the values of server options, in lower case."""
 _NAMES_OF_TOOL = (
     *METRICS, *ORDER, *SETTING_ROLES, *EXPERIMENTS, *Flavor, *Layout, *Cache, *Verdict, *Status, *ExtraRun,
 )  # fmt: skip
 _TOKENS = re.compile(r"[^\W_]+", re.ASCII)
-_WORDS = frozenset(_TOKENS.findall(" ".join((_MORE_WORDS, *_NAMES_OF_TOOL)).lower()))
+_WORDS = frozenset(_TOKENS.findall(" ".join((_MORE_WORDS, *_VALUE_WORDS, *_NAMES_OF_TOOL)).lower()))
 _NUMBERED = re.compile(r"[a-z]?\d{1,20}[kmgt]?", re.ASCII)
 _SIGNS = re.compile(r"[\w .,:;=+%'()\[\]-]{1,200}", re.ASCII)
 _ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d", re.ASCII)
@@ -163,18 +175,6 @@ _VALUE = re.compile(
     r"|ib(?:data|tmp)\d:\d{1,9}[kKmMgG]?(?::autoextend(?::max:\d{1,9}[kKmMgG]?)?)?|",
     re.ASCII,
 )
-_VALUE_WORDS = _words(
-    """
-    on off yes no true false null none default auto auto_only all system o_direct o_direct_no_fsync o_dsync fsync
-    fdatasync nosync littlesync crc32 strict_crc32 innodb strict_innodb full_crc32 strict_full_crc32 detect_only
-    detect_and_recover inserts deletes changes purges aborting fcfs vats log_lsn_checkpoint_age latch
-    repeatable-read read-committed read-uncommitted serializable row statement mixed full minimal noblob
-    one-thread-per-connection pool-of-threads no-threads antelope barracuda dynamic compact compressed redundant
-    zlib lz4 zstd latest binlog wait/synch/%/innodb/%=on nulls_equal nulls_unequal nulls_ignored writesonly tcp utc
-    file table partitioned backup force
-    """
-)
-"""Words among the values of server options, in lower case."""
 _OPTION_NAME = re.compile(r"(?:loose_)?[a-z][a-z0-9_]{1,63}", re.ASCII)
 _FLAG_NAME = re.compile(r"(?:loose_)?(?:skip|disable|enable|innodb)_[a-z0-9_]{1,60}", re.ASCII)
 """An option without a value. Other words may belong to the value before them."""
@@ -358,6 +358,7 @@ _PRIVATE_SETTINGS = frozenset({"note", "data"})
 _SERIES = re.compile(
     r"(?:(?:mysql|mariadb|percona|debian)[-:])?(?:\d{1,3}(?:\.\d{1,4}){0,2}|lts|innovation|latest|mysql|mariadb(?:-\d+)?)"
 )
+_FOLDER = re.compile(r"\w[\w.+-]{0,119}", re.ASCII)
 _PATHS = frozenset({"runs.log", "runs.stacks.file", "runs.load.raw"})
 """Names of files, which a bundle sets itself."""
 _OTHERWISE = {
@@ -394,7 +395,7 @@ def reduce_session(session: Session) -> Reduced:
 
 def reduce_name(name: str, session: Session) -> str:
     """Returns the name of a session's folder, or one made from its start and its experiment."""
-    if own_words(name) is not None or TEXTS["earlier.session"](name):
+    if _FOLDER.fullmatch(name) and (own_words(name) is not None or TEXTS["earlier.session"](name)):
         return name
     digits = re.sub(r"\D", "", session.started_at.partition("+")[0])[:14]
     return f"{digits[:8]}T{digits[8:]}Z-{session.experiment}" if session.experiment in EXPERIMENTS else "session"
@@ -510,8 +511,11 @@ class _Reduction:
 
     def _name(self, text: str) -> str:
         """Returns a name of this tool, or one that stands for the user's own: equal for equal names."""
-        is_options = all(option_text(option) is not None for option in text.split())
-        if text in self._axes or own_words(text) is not None or (is_options and text.strip()):
+        options = [option.partition("=") for option in text.split()]
+        is_varied = bool(options) and all(
+            name in self._axes and server_option(name, value) for name, _, value in options
+        )
+        if text in self._axes or is_varied or own_words(text) is not None:
             return text
         for label in sorted(self._labels, key=len, reverse=True):
             if text != label and text.endswith(f"-{label}") and own_words(begin := text.removesuffix(label)):

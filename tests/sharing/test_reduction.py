@@ -20,7 +20,7 @@ from runs import plain_variants, values_of_all, variants_with
 from schema_check import violations
 from sessions import FIXTURES, KINDS_OF_SESSIONS, OTHER_SESSIONS
 
-from recovery.model import EarlierSession, Session
+from recovery.model import Axis, EarlierSession, Session
 from recovery.report.json_report import to_json
 from recovery.report.summary_text import answers
 from recovery.sharing.bundle import make_bundle, share_for_site
@@ -297,7 +297,8 @@ def test_earlier_sessions_are_shared_by_the_names_that_the_tool_gave_them(kept_s
 
 def test_a_folder_that_the_user_named_is_called_by_its_start_and_experiment(kept_sessions: Path) -> None:
     session = session_of("2026-11-21-stacks", kept_sessions)
-    assert reduce_name("for joe7smith", session) == "20261121T142519Z-cold-recovery"
+    for named in ("for joe7smith", "..", "cold (warm)", ""):
+        assert reduce_name(named, session) == "20261121T142519Z-cold-recovery"
     for own in ("20261120T100000Z-cold-recovery-2", "2026-11-21-stacks"):
         assert reduce_name(own, session) == own
 
@@ -372,6 +373,19 @@ def test_names_that_the_user_gave_become_numbers(kept_sessions: Path) -> None:
     assert [one["settings"] for one in values_of_all(reduced).values()] == [label, plain, other]
     assert reduced.settings["variants"] == (f"{label}:innodb_io_capacity=5 plain: {other}:innodb_io_capacity=9")
     assert list(reduced.servers) == [f"{reduced.versions[0]} {label}"]
+
+
+def test_an_option_that_the_user_varied_is_named(kept_sessions: Path) -> None:
+    session = session_of("2026-11-21-stacks", kept_sessions)
+    varied = "rocksdb_block_zz=1k,2k acme_dir=/srv/acme,/srv/b"
+    axes = (Axis("rocksdb_block_zz", ("1k", "2k"), "1k"), Axis("acme_dir", ("/srv/acme", "/srv/b"), "/srv/acme"))
+    servers = {"5.7.22 rocksdb_block_zz=2k": {}, "5.7.22 acme_dir=1": {}}
+    given = replace(session, settings={**session.settings, "options": varied}, axes=axes, servers=servers)
+    reduced = reduce_session(given).session
+    assert reduced.settings["options"] == "rocksdb_block_zz=1k,2k"
+    assert reduced.axes[0] == axes[0]
+    assert "acme" not in repr(reduced)
+    assert next(iter(reduced.servers)) == "5.7.22 rocksdb_block_zz=2k"
 
 
 def test_a_version_is_shared_without_a_suffix_of_its_server(kept_sessions: Path) -> None:
