@@ -243,6 +243,8 @@ class Bundle:
     """The files of the archive, in its order."""
     summary: tuple[str, ...]
     """Lines that say what is inside and what was left out."""
+    names: dict[str, str]
+    """The names that the user gave, by those that stand for them in the bundle."""
 
 
 def make_bundle(folder: Path, product: str | None = None) -> Bundle:
@@ -345,7 +347,7 @@ def _bundle_session(
     files = add_manifest(files)
     listing = tuple(BundledFile(path, len(content)) for path, content in sorted(files.items()))
     archive = build_archive(name, files, started_at=kept.started_at)
-    return Bundle(name, files[TEXT_FILE], files.get(REPRO_SCRIPT), archive, listing, summary)
+    return Bundle(name, files[TEXT_FILE], files.get(REPRO_SCRIPT), archive, listing, summary, reduced.names)
 
 
 def _summary(left_out: Mapping[str, int], *, logs: int) -> Iterator[str]:

@@ -384,13 +384,16 @@ class Reduced:
     session: Session
     left_out: dict[str, int]
     """How many things were left out, by their kind in plural: `settings`, `notes`."""
+    names: dict[str, str]
+    """The names that the user gave, by those that stand for them."""
 
 
 def reduce_session(session: Session) -> Reduced:
     """Returns what is shared of a session."""
     reduction = _Reduction(session)
     reduced = session_from_fields(reduction.session())
-    return Reduced(reduced, {kind: len(found) for kind, found in sorted(reduction.left_out.items())})
+    left_out = {kind: len(found) for kind, found in sorted(reduction.left_out.items())}
+    return Reduced(reduced, left_out, reduction.names())
 
 
 def reduce_name(name: str, session: Session) -> str:
@@ -523,6 +526,10 @@ class _Reduction:
         if text not in self._names:
             self._names[text] = f"name-{len(self._names) + 1}"
         return self._names[text]
+
+    def names(self) -> dict[str, str]:
+        """Returns the names that the user gave, by those that stand for them."""
+        return {stands: given for given, stands in self._names.items()}
 
     def _version(self, text: str) -> str:
         """Returns a version, with another name for its build, and without a suffix of the server's own."""

@@ -363,7 +363,8 @@ def test_names_that_the_user_gave_become_numbers(kept_sessions: Path) -> None:
         settings={**session.settings, "variants": variants},
         servers={f"{versions[0]} acme": {}},
     )
-    reduced = reduce_session(named).session
+    shared = reduce_session(named)
+    reduced = shared.session
     build = reduced.versions[0].partition("+")[2]
     assert reduced.versions == tuple(f"{version}+{build}" for version in session.versions)
     label, plain, other = (variant.removeprefix("cold-") for variant in reduced.variant_names)
@@ -373,6 +374,7 @@ def test_names_that_the_user_gave_become_numbers(kept_sessions: Path) -> None:
     assert [one["settings"] for one in values_of_all(reduced).values()] == [label, plain, other]
     assert reduced.settings["variants"] == (f"{label}:innodb_io_capacity=5 plain: {other}:innodb_io_capacity=9")
     assert list(reduced.servers) == [f"{reduced.versions[0]} {label}"]
+    assert shared.names == {build: "of-joe", label: "acme", other: "acme-2"}
 
 
 def test_an_option_that_the_user_varied_is_named(kept_sessions: Path) -> None:
