@@ -76,32 +76,33 @@ def is_plain(text: str) -> bool:
 _MORE_WORDS = """
     1m a aarch64 abs added again ahead algorithm all already alternate although always amazon an answer answers
     architecture are argument ascii asked at auto available b back base batch be because become behind beside bfq
-    bhyve big binary blkio block blocks bring btrfs built but by cannot ceph cgroup cgroupfs cgroups choice chosen
-    cifs cleanly clients cls code combined come committed compare compression connection conservative container
-    controllers copy could count cpuacct cpufreq cpuset crashes damon deadline default definition delete devices
-    did died dies direct directories disk docker does doing doublewrite down driver dumps each earlier ec2 else
-    end ended error eu event events exit expected ext2 ext3 ext4 f2fs fadvise fails fanotify fast faster fcfs
-    filesystem filtered final fingerprint fixed flipped flush for force foreign found free freezer from fs full
-    function functions fuse gb gdb gib given gone google governor groups h had hangs has here hot hours how
-    hugetlb hung hwm i686 ib ibd ibdata idle if implemented in index inode inodes inotify instead interval
-    intervals into invalid io isolation it its itself journal just kb keep kept keys kubernetes kvm kyber large
-    larger last latch later latin latin1 left less level libraries limit limited limits line local locks logfiles
-    long loss lsn lts lustre lwm lxc machine madvise main make many mariadbd marks match means message mib
-    microsoft min misc model moments more most mount mounted mq much mysqldump name narrow near needs net never
-    new newest nfs nokey non none noop normally not nothing nspawn number numbers o off old oltp on ondemand one
-    ones only openvz operation or oracle original other out overlay overlay2 overlayfs own page pageout parallels
-    parse part partly parts pass past patched pct perf performance permitted pids ping plain plugins podman point
-    power powersave powervm ppc64le prepared present printed prio probe product program progressed purge python q
-    qemu question quota random rdma reach reached recover refuses repeatable replication reporting reports riscv64
-    room rotational run s390x same sbtest scanned schedule scheduler schedutil schema second select sequence
-    serial serializable servers session sessions settings sha256 shared should show shows shut signal sigstop size
-    skip slow small somebody something source speaks spinning stable stack started starting starts statement
-    statements status stay stays still stock stopped storage sum swappiness sync sysbench systemd tablespace
-    tablespaces takes task temporary than that the them then there these this those thp thread times tmpfs told
-    too took tool transactions truncated trx two type under uniform unknown unlimited unmounted until up update
-    use used user users userspace utf8 utf8mb3 utf8mb4 validate variant vats vendor verbosity versions vfs
-    virtiofs virtual virtualisation vmware was watches were what when whereas whether which while wider with
-    within without workload works would writable wrote wsl x86 xa xen xfs yes zfs zram zvm
+    bhyve big binary blkio block blocks bring btrfs built but by cannot ceph cgroup cgroupfs cgroups checkpoints
+    choice chosen cifs cleanly clients cls code combined come committed compare compression connection
+    conservative container controllers copy could count cpuacct cpufreq cpuset crashes damon databases db deadline
+    default defaults definition delete devices did died dies direct directories disk docker does doing doublewrite
+    down driver dumps each earlier ec2 else end ended error eu event events exit expected ext2 ext3 ext4 f2fs
+    fadvise fails fanotify fast faster fcfs filesystem filtered final fingerprint fixed flipped flush for force
+    foreign found free freezer from fs full function functions fuse gb gdb gib given gone google governor groups h
+    had hangs has here histogram hot hours how hugetlb hung hwm i686 ib ibd ibdata idle if implemented in index
+    inode inodes inotify instead interval intervals into invalid io isolation it its itself journal just kb keep
+    kept keys kubernetes kvm kyber large larger last latch later latin latin1 left less level libraries limit
+    limited limits line local locks logfiles long loss lsn lts lustre lwm lxc machine madvise main make many
+    mariadbd marks match means message mib microsoft min misc model moments more most mount mounted mq much
+    mysqldump name narrow near needs net never new newest nfs nokey non none noop normally not nothing nspawn
+    number numbers o off old oltp on ondemand one ones only openvz operation or oracle original other out overlay
+    overlay2 overlayfs own page pageout parallels parse part partly parts pass past patched pct percentile perf
+    performance permitted pids ping plain plugins podman point power powersave powervm ppc64le prepared present
+    printed prio probe product program progressed purge python q qemu question quota rand random rdma reach
+    reached recover refuses repeatable replication report reporting reports riscv64 room rotational run s390x same
+    sbtest scanned schedule scheduler schedutil schema second select sequence serial serializable servers session
+    sessions settings sha256 shared should show shows shut signal sigstop size skip slow small somebody something
+    source speaks spinning ssl stable stack started starting starts statement statements status stay stays still
+    stock stopped storage sum swappiness sync sysbench systemd tablespace tablespaces takes task temporary than
+    that the them then there these this those thp thread time times tmpfs told too took tool transactions
+    truncated trx two type under uniform unknown unlimited unmounted until up update use used user users userspace
+    utf8 utf8mb3 utf8mb4 validate variant vats vendor verbosity versions vfs virtiofs virtual virtualisation
+    vmware was watches were what when whereas whether which while wider with within without workload works would
+    writable wrote wsl x86 xa xen xfs yes zfs zram zvm
 """
 _VALUE_WORDS = _words(
     """
@@ -241,7 +242,9 @@ _CLIENT_VERSION = form(
     r"|(?:mysqldump|mariadb-dump) +Ver [\d.]{1,12} +(?:Distrib )?[\d.]{1,12}(?:-MariaDB)?"
     r"(?:, for [\w -]{1,40}\([\w-]{1,20}\))?"
 )
-_CLIENT_WORD = re.compile(r"--?[a-z][a-z0-9_-]{1,40}(?:=(?:[\d.]{1,20}|on|off|mysql|root|uniform|pareto|special))?")
+_CLIENT_OPTION = re.compile(
+    r"--([a-z][a-z0-9_-]{1,40})(?:=(?:\d{1,20}(?:\.\d{1,9})?|on|off|mysql|root|uniform|pareto|special))?"
+)
 _CLIENTS = frozenset({"load", "polls", "dump", "sysbench", "mysqldump", "mariadb-dump"})
 
 
@@ -251,7 +254,8 @@ def _client(text: str) -> str | None:
         return text
     program, *arguments = text.split() or [""]
     name = program.rpartition("/")[2]
-    known = [word for word in arguments if _CLIENT_WORD.fullmatch(word) or re.fullmatch(r"oltp_[a-z_]{1,30}", word)]
+    options = [(word, _CLIENT_OPTION.fullmatch(word)) for word in arguments]
+    known = [word for word, option in options if own_words(option[1] if option else word) and (option or "_" in word)]
     return " ".join((name, *known)) if name in _CLIENTS else None
 
 
@@ -286,7 +290,9 @@ TEXTS: Mapping[str, Rule] = {
     **dict.fromkeys(
         (f"environment.{name}" for name in ("device", "program_device", "temporary_device", "tool_device")), _DEVICE
     ),
-    "environment.ec2_instance_type": form(r"[a-z][a-z0-9-]{1,15}\.[a-z0-9-]{1,20}"),
+    "environment.ec2_instance_type": form(
+        r"[a-z]{1,3}\d{1,2}[a-z-]{0,8}\.(?:(?:\d{0,2}x?large|medium|small|micro|nano)|metal(?:-\d{1,2}xl)?)"
+    ),
     "environment.engine": _engine,
     "environment.kernel": form(r"\d+\.\d+[\w.+~-]{0,60}"),
     "environment.mount_options": _each(_MOUNT_OPTION, ","),

@@ -71,12 +71,15 @@ PRIVATE = st.one_of(
     st.builds("5.7.22 {}".format, LETTERS),
     st.builds("--{} {}".format, LETTERS, LETTERS),
     st.builds("the server was limited by {}: {}".format, LETTERS, LETTERS),
-    st.builds("{0}:innodb_io_capacity=5,keyring_file_data={0} b:report_host={0}".format, LETTERS),
+    st.builds("{0}:innodb_page_size=4k,keyring_file_data={0} b:report_host={0}".format, LETTERS),
     st.builds("mysqld --socket=/run/{} oltp_{}.lua".format, LETTERS, LETTERS),
     st.builds("2026-11-20T20:28:49.8Z 0 [Note] InnoDB: Starting crash recovery of {}".format, LETTERS),
     st.builds("{}.{}.{}.{}".format, st.integers(10, 19), *[st.integers(0, 255)] * 3),
     st.builds("192.168.{}.{}".format, st.integers(0, 255), st.integers(0, 255)),
     st.builds("vol-0{}bcdef".format, LETTERS),
+    st.builds("{}.{}".format, LETTERS, LETTERS),
+    st.builds("sysbench oltp_read_only -p{} --mysql-password={}".format, LETTERS, LETTERS),
+    st.builds("mysqldump -u {} --{}".format, LETTERS, LETTERS),
 )
 
 
@@ -117,16 +120,9 @@ def planted(stored: dict[str, Any], private: str) -> dict[str, Any]:
 
 
 def core(private: str) -> list[str]:
-    """Returns the parts of a private text that may occur nowhere."""
-    known = {"home", "srv", "example", "password", "report", "select", "from", "where", "cold", "lua", "oltp", "mysqld",
-             "socket", "server", "limited", "the", "was", "note", "innodb", "starting", "crash", "recovery", "keyring",
-             "file", "data", "host", "capacity"}  # fmt: skip
-    found = [
-        word
-        for word in "".join(c if c.isalnum() else " " for c in private.lower()).split()
-        if len(word) >= 4 and word.isalpha()
-    ]
-    return [private] if "." in private and not any(c.isalpha() for c in private) else sorted({*found} - known)
+    """Returns the parts of a private text that may occur nowhere: those that are no words of this tool."""
+    parts = {part for part in re.findall(r"[^\W_]{4,}", private.lower()) if part.isalpha() and own_words(part) is None}
+    return [private] if re.fullmatch(r"[\d.]+", private) else sorted(parts)
 
 
 SMALL = ("stacks", "three-versions")
