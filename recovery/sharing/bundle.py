@@ -17,7 +17,7 @@ import re
 import shlex
 import stat
 import tarfile
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -446,9 +446,11 @@ def _bare_place(found: re.Match[str]) -> str:
 # --- The session
 
 
-def share_for_site(name: str, session: Session) -> tuple[str, Session]:
-    """Returns the name and the session as a bundle has them."""
-    return reduce_name(name, session), reduce_session(session).session
+def sharing_for_site() -> Callable[[str, Session], tuple[str, Session]]:
+    """Returns what returns the name and the session as a bundle has them. A name that the user gave is the same in all
+    sessions of the site, which compares them."""
+    names: dict[str, str] = {}
+    return lambda name, session: (reduce_name(name, session), reduce_session(session, names).session)
 
 
 def _render_reports(session: Session, clean: Path) -> dict[str, bytes]:

@@ -394,9 +394,10 @@ class Reduced:
     """The names that the user gave, by those that stand for them."""
 
 
-def reduce_session(session: Session) -> Reduced:
-    """Returns what is shared of a session."""
-    reduction = _Reduction(session)
+def reduce_session(session: Session, names: dict[str, str] | None = None) -> Reduced:
+    """Returns what is shared of a session. `names` has what stands for names that the user gave to other sessions, and
+    gets those of this one."""
+    reduction = _Reduction(session, {} if names is None else names)
     reduced = session_from_fields(reduction.session())
     left_out = {kind: len(found) for kind, found in sorted(reduction.left_out.items())}
     return Reduced(reduced, left_out, reduction.names())
@@ -420,11 +421,11 @@ def reduce_stacks(folded: Folded) -> Folded:
 
 
 class _Reduction:
-    def __init__(self, given: Session) -> None:
+    def __init__(self, given: Session, names: dict[str, str]) -> None:
         self.given = given
         self.left_out: dict[str, set[object]] = {}
         """What was left out, by kind: each thing once."""
-        self._names: dict[str, str] = {}
+        self._names = names
         settings = given.settings
         try:
             self._labels = [named.label for named in named_settings(settings.get("variants"))]

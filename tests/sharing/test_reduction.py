@@ -23,7 +23,7 @@ from sessions import FIXTURES, KINDS_OF_SESSIONS, OTHER_SESSIONS
 from recovery.model import Axis, EarlierSession, Session
 from recovery.report.json_report import to_json
 from recovery.report.summary_text import answers
-from recovery.sharing.bundle import make_bundle, share_for_site
+from recovery.sharing.bundle import make_bundle, sharing_for_site
 from recovery.sharing.reduction import NOT_SHARED, option_text, own_words, reduce_name, reduce_session
 from recovery.storage.format import session_fields, session_from_fields
 from recovery.storage.sessions import load_session
@@ -167,7 +167,7 @@ def test_no_file_of_the_archive_has_a_private_text(private: str, kept_sessions: 
     assert (tmp_path / "report.json").read_bytes().count(private.encode()) > 100
     assert [name for name, content in members(made.archive).items() if b"joe7smith" in content] == []
     assert b"joe7smith" not in gzip.decompress(made.archive) + made.text + (made.script or b"")
-    name, shared = share_for_site("results of joe7smith", load_session(tmp_path))
+    name, shared = sharing_for_site()("results of joe7smith", load_session(tmp_path))
     assert "joe7smith" not in name + repr(shared)
 
 
@@ -371,6 +371,17 @@ def test_names_that_the_user_gave_become_numbers(kept_sessions: Path) -> None:
     assert reduced.settings["variants"] == (f"{label}:innodb_io_capacity=5 plain: {other}:innodb_io_capacity=9")
     assert list(reduced.servers) == [f"{reduced.versions[0]} {label}"]
     assert shared.names == {build: "of-joe", label: "acme", other: "acme-2"}
+
+
+def test_a_build_has_one_name_in_all_sessions_of_a_site(kept_sessions: Path) -> None:
+    """The site takes cells of equal servers as one: another build must not look the same."""
+    session, share = session_of("2026-11-21-stacks", kept_sessions), sharing_for_site()
+    first, second, again = (
+        share("s", replace(session, versions=tuple(f"5.7.22+{build}" for build in builds), runs=()))[1].versions
+        for builds in (("joe", "ann"), ("ann", "bob"), ("joe",))
+    )
+    assert len({*first, *second}) == 3
+    assert (first[1], again[0]) == (second[0], first[0])
 
 
 def test_an_option_that_the_user_varied_is_named(kept_sessions: Path) -> None:
