@@ -364,6 +364,8 @@ _PRIVATE_SETTINGS = frozenset({"note", "data"})
 _SERIES = re.compile(
     r"(?:(?:mysql|mariadb|percona|debian)[-:])?(?:\d{1,3}(?:\.\d{1,4}){0,2}|lts|innovation|latest|mysql|mariadb(?:-\d+)?)"
 )
+_STAND_IN = re.compile(r"\bname-\d")
+"""What stands for a name of the user's, who may have given such a name, too."""
 _FOLDER = re.compile(r"\w[\w.+-]{0,119}", re.ASCII)
 _PATHS = frozenset({"runs.log", "runs.stacks.file", "runs.load.raw"})
 """Names of files, which a bundle sets itself."""
@@ -525,7 +527,8 @@ class _Reduction:
         is_varied = bool(options) and all(
             name in self._axes and server_option(name, value) for name, _, value in options
         )
-        if text in self._axes or is_varied or own_words(text) is not None:
+        is_own = own_words(text) is not None and _STAND_IN.search(text) is None
+        if text in self._axes or is_varied or is_own:
             return text
         for label in sorted(self._labels, key=len, reverse=True):
             if text != label and text.endswith(f"-{label}") and own_words(begin := text.removesuffix(label)):
