@@ -388,7 +388,7 @@ def test_an_option_that_the_user_varied_is_named(kept_sessions: Path) -> None:
     session = session_of("2026-11-21-stacks", kept_sessions)
     varied = "rocksdb_block_zz=1k,2k acme_dir=/srv/acme,/srv/b"
     axes = (Axis("rocksdb_block_zz", ("1k", "2k"), "1k"), Axis("acme_dir", ("/srv/acme", "/srv/b"), "/srv/acme"))
-    servers = {"5.7.22 rocksdb_block_zz=2k": {}, "5.7.22 acme_dir=1": {}}
+    servers: dict[str, dict[str, str]] = {"5.7.22 rocksdb_block_zz=2k": {}, "5.7.22 acme_dir=1": {}}
     given = replace(session, settings={**session.settings, "options": varied}, axes=axes, servers=servers)
     reduced = reduce_session(given).session
     assert reduced.settings["options"] == "rocksdb_block_zz=1k,2k"
