@@ -72,6 +72,7 @@ def _contents(made: Bundle, files: Sequence[BundledFile]) -> Iterator[str]:
     for file in files:
         yield f"{file.name:{width}}  {file.size_bytes:>11,}"
     yield from made.summary
+    yield from (f"{name} stands for {given}" for name, given in made.names.items())
 
 
 def _by_folder(files: Sequence[BundledFile]) -> list[BundledFile]:

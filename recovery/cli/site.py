@@ -10,7 +10,7 @@ from recovery.cli.options import table_option
 from recovery.cli.output import print_line, write_json
 from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.report.site import write_site
-from recovery.sharing.bundle import share_for_site
+from recovery.sharing.bundle import sharing_for_site
 
 
 @click.command()
@@ -23,7 +23,7 @@ def site(results: Path, out: Path, *, public: bool, json_to: str | None) -> int:
     for each question and each session, and the published effects beside those measured. They open from a file, and
     have what a bundle has: no names, paths and notes of yours. All figures are in results.csv and results.json, too."""
     questions = {name: find_experiment(name).question for name in EXPERIMENTS}
-    written = write_site(results, out, questions, share_for_site, is_public=public)
+    written = write_site(results, out, questions, sharing_for_site(), is_public=public)
     for line in written.left_out:
         print_line(f"warning: {line}", err=True)
     if not write_json(json_to, {"format": 1, "index": str(written.index), "left_out": list(written.left_out)}):

@@ -1,6 +1,6 @@
 """Writes the text of a bundle for a bug tracker: plain text for bugs.mysql.com, Jira's markup for MariaDB and Percona.
 
-Both are ASCII, and of about 40 lines: what is longer is in the archive. The session is masked before."""
+Both are ASCII, and of about 40 lines: what is longer is in the archive. The session is reduced before."""
 
 from __future__ import annotations
 

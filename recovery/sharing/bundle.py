@@ -17,7 +17,7 @@ import re
 import shlex
 import stat
 import tarfile
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -248,6 +248,8 @@ class Bundle:
     """The files of the archive, in its order."""
     summary: tuple[str, ...]
     """Lines that say what is inside and what was left out."""
+    names: dict[str, str]
+    """The names that the user gave, by those that stand for them in the bundle."""
 
 
 def make_bundle(folder: Path, product: str | None = None) -> Bundle:
@@ -317,7 +319,7 @@ def _bundle_session(
     name = name if kept is reduced.session else f"{name}-{flavor}"
 
     left_out = dict(reduced.left_out)
-    if not has_own_logs(reduced):
+    if not has_own_logs(session, reduced):
         left_out["error logs"], logs = len(logs), {}
     files = {_stacks_path(number): _reduced_stacks(text) for number, text in stacks.items()}
     files |= {_log_path(number): without_folders(text, session).encode() for number, text in logs.items()}
@@ -351,7 +353,7 @@ def _bundle_session(
     files = add_manifest(files)
     listing = tuple(BundledFile(path, len(content)) for path, content in sorted(files.items()))
     archive = build_archive(name, files, started_at=kept.started_at)
-    return Bundle(name, files[TEXT_FILE], files.get(REPRO_SCRIPT), archive, listing, summary)
+    return Bundle(name, files[TEXT_FILE], files.get(REPRO_SCRIPT), archive, listing, summary, reduced.names)
 
 
 def _summary(left_out: Mapping[str, int], *, logs: int) -> Iterator[str]:
@@ -406,14 +408,24 @@ _SOURCES = frozenset({"mysqld", "archive", "image", "registry"})
 """Settings that say where a server comes from. Its log has its path at most."""
 
 
-def has_own_logs(reduced: Reduced) -> bool:
+def has_own_logs(session: Session, reduced: Reduced) -> bool:
     """Returns whether a log can name only what this tool made: nothing that was given to the servers of the session,
-    such as data, a template, a query or an option, was left out."""
+    such as data, a template, a query or an option, was left out. A path of the user's with a blank in it could not be
+    told from other words."""
     given = {name for name, value in reduced.session.settings.items() if value == NOT_SHARED}
-    return given <= _SOURCES and _SERVER_OPTIONS not in reduced.left_out
+    paths = str(session.settings.get("mysqld") or "").split()
+    return (
+        given <= _SOURCES
+        and _SERVER_OPTIONS not in reduced.left_out
+        and all(re.match(r"(?:[\w.-]+=)?[~./]", path) for path in paths)
+    )
 
 
-_PATH = re.compile(r"https?://[^\s'\"]*|(?<![\w.])(?:~|[A-Za-z]:)?/[^\s'\",;()]+")
+_PLACE = re.compile(
+    r"https?://[^\s'\"]*|(?<![\w.])~?/[^\s'\",;()]+"
+    r"|[\w.+-]+@(?!localhost\b|plt\b|GLIBC|CXXABI)[\w.-]+"
+)
+"""A URL, a path, or a user of a host, as in the name of a kernel that somebody built."""
 _SERVER_FILE = re.compile(
     r"mysqld(?:\.(?:sock|pid))?|mariadbd|ib[\w#]+|undo_\d+|[\w#]+\.(?:ibd|ibu|ibt|cc|h|pem)|lib[\w.+-]+\.so[.\d]*",
     re.ASCII,
@@ -422,14 +434,16 @@ _VENDORS = re.compile(r"https?://(?:[\w-]+\.)*(?:mysql\.com|mariadb\.(?:org|com)
 
 
 def without_folders(log: str, session: Session) -> str:
-    """Returns a log in which paths are cut to the names of a server's own files."""
+    """Returns a log without hosts, in which paths are cut to the names of a server's own files."""
     data = str(session.settings.get("data") or "")
-    return _PATH.sub(_bare_path, log.replace(data, "/") if len(data) > 1 else log)
+    return _PLACE.sub(_bare_place, log.replace(data, "/") if len(data) > 1 else log)
 
 
-def _bare_path(found: re.Match[str]) -> str:
+def _bare_place(found: re.Match[str]) -> str:
     if found[0].startswith("http"):
         return found[0] if _VENDORS.match(found[0]) else NOT_SHARED
+    if "/" not in found[0]:
+        return NOT_SHARED
     path = found[0].rstrip(".:")
     name = PurePath(path).name
     return f"{name if _SERVER_FILE.fullmatch(name) else '(folder)'}{found[0][len(path) :]}"
@@ -438,9 +452,11 @@ def _bare_path(found: re.Match[str]) -> str:
 # --- The session
 
 
-def share_for_site(name: str, session: Session) -> tuple[str, Session]:
-    """Returns the name and the session as a bundle has them."""
-    return reduce_name(name, session), reduce_session(session).session
+def sharing_for_site() -> Callable[[str, Session], tuple[str, Session]]:
+    """Returns what returns the name and the session as a bundle has them. A name that the user gave is the same in all
+    sessions of the site, which compares them."""
+    names: dict[str, str] = {}
+    return lambda name, session: (reduce_name(name, session), reduce_session(session, names).session)
 
 
 def _render_reports(session: Session, clean: Path) -> dict[str, bytes]:

@@ -57,7 +57,7 @@ def _each(rule: Rule, separator: str) -> Rule:
 
 # --- What passes whatever its key is
 
-_VERSION = r"\d{1,4}\.\d{1,4}(?:\.\d{1,5}(?:\.\d)?)?(?:\.?(?:dev|rc|a|b|post)\d+)?"
+_VERSION = r"\d{1,4}\.\d{1,4}(?:\.\d{1,5})?(?:\.?(?:dev|rc|a|b|post)\d+)?"
 _PLAIN = re.compile(
     r"[+-]?\d{1,25}(?:\.\d{1,20})?(?:e[+-]?\d{1,3})?[kKmMgGtT]?%?"
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)?"
@@ -74,48 +74,58 @@ def is_plain(text: str) -> bool:
 # --- What this tool writes: its own words
 
 _MORE_WORDS = """
-    1m a aarch64 abs acknowledged added after again ahead algorithm all alternate although always amazon an and
-    answer architecture are argument as ascii asked at auto available b back base baseline batch be because become
-    before behind beside bfq bhyve big binary binlog blkio block blocks bring btrfs buffer build built by bytes
-    cache ceph cgroup cgroupfs cgroups changed check checkpoint choice chosen cifs clean client clients cls code
-    cold combined come commit committed compare compressed compression conservative container controllers copy
-    could count cpu cpuacct cpufreq cpus cpuset crash crashes damage damon data database deadline default
-    definition definitions delete device devices did died dies direct directories directory discovery disk docker
-    does doing doublewrite down driver drop dump dumps each earlier ec2 else ended engine error eu event events
-    every exit ext2 ext3 ext4 f2fs fadvise fails fanotify fast faster fcfs file files filesystem filtered final
-    fingerprint finished first fixed flipped flush for force foreign found free freezer from fs full function
-    functions fuse gdb general gib given gone google governor group groups grown h had has here host hot how
-    hugetlb hwm i686 ib ibd ibdata idle if implemented in index innodb inode inodes inotify insert inserts
-    instances instead interval intervals into invalid io iops is isolation it its itself just kb kept kernel keys
-    killed kubernetes kvm kyber large larger last latch later latin latin1 left less level limit limited limits
-    load local lock locks log logfiles long loss lost lsn lts lustre lwm lxc machine madvise main make many
-    mariadb mariadb-dump mariadbd marks match max mean means measured memory mib microsoft min misc missing model
-    moments more most mount mq ms much mutex mysql mysqld mysqldump name narrow needs net never new newest nfs no
-    nokey non none noop normally not nothing nspawn number numbers o of off old oltp on ondemand one ones only
-    open openvz operation or oracle original os other others out over overlay overlay2 overlayfs page pageout
-    pages parallels parse part partly parts pass past patched pct peak pending percona perf performance permitted
-    pids ping plain plugins podman point poll polls pool power powersave powervm ppc64le prepared present prio
-    probe product program progressed published purge python q qemu queries query question quota random rdma reach
-    reached read reads ready recover recovery redo repeatable reporting reports riscv64 rollback root rotational
-    row rows run runs s s390x same sbtest scan scanned schedule scheduler schedutil schema schemas second seconds
-    select sequence serial serializable server servers session sessions settings sha256 shared show shows shut
-    shutdown signal size skip slow small something source speaks spin spinning stable stack stacks start started
-    starting starts statement statements status stays stock storage sum swappiness sync sysbench system systemd
-    table tables tablespace tablespaces task temporary than that the them then there these this thp thread threads
-    times tmpfs to told too took tool torn transaction transactions truncated trx two type uncommitted under undo
-    uniform unlimited until untouched up update used user users userspace utf8 utf8mb3 utf8mb4 validate validation
-    vats vendor verbosity version versions vfs virtiofs virtual virtualisation vmware wait waits warm was watches
-    were what when whereas which wider with within without workload works would writable write writes written
-    wrote wsl x86 xa xen xfs yes zfs zram zvm
+    1m a aarch64 abs added again ahead algorithm all already alternate although always amazon an answer answers
+    architecture are argument ascii asked at auto available b back base batch be because become behind beside bfq
+    bhyve big binary blkio block blocks bring btrfs built but by cannot ceph cgroup cgroupfs cgroups checkpoints
+    choice chosen cifs cleanly clients cls code combined come committed compare compression connection
+    conservative container controllers copy could count cpuacct cpufreq cpuset crashes damon databases db deadline
+    default defaults definition delete devices did died dies direct directories disk docker does doing doublewrite
+    down driver dumps each earlier ec2 else end ended error eu event events exit expected ext2 ext3 ext4 f2fs
+    fadvise fails fanotify fast faster fcfs filesystem filtered final fingerprint fixed flipped flush for force
+    foreign found free freezer from fs full function functions fuse gb gdb gib given gone google governor groups h
+    had hangs has here histogram hot hours how hugetlb hung hwm i686 ib ibd ibdata idle if implemented in index
+    inode inodes inotify instead interval intervals into invalid io isolation it its itself journal just kb keep
+    kept keys kubernetes kvm kyber large larger last latch later latin latin1 left less level libraries limit
+    limited limits line local locks logfiles long loss lsn lts lustre lwm lxc machine madvise main make many
+    mariadbd marks match means message mib microsoft min misc model moments more most mount mounted mq much
+    mysqldump name narrow near needs net never new newest nfs nokey non none noop normally not nothing nspawn
+    number numbers o off old oltp on ondemand one ones only openvz operation or oracle original other out overlay
+    overlay2 overlayfs own page pageout parallels parse part partly parts pass past patched pct percentile perf
+    performance permitted pids ping plain plugins podman point power powersave powervm ppc64le prepared present
+    printed prio probe product program progressed purge python q qemu question quota rand random rdma reach
+    reached recover refuses repeatable replication report reporting reports riscv64 room rotational run s390x same
+    sbtest scanned schedule scheduler schedutil schema second select sequence serial serializable servers session
+    sessions settings sha256 shared should show shows shut signal sigstop size skip slow small somebody something
+    source speaks spinning ssl stable stack started starting starts statement statements status stay stays still
+    stock stopped storage sum swappiness sync sysbench systemd tablespace tablespaces takes task temporary than
+    that the them then there these this those thp thread time times tmpfs told too took tool transactions
+    truncated trx two type under uniform unknown unlimited unmounted until up update use used user users userspace
+    utf8 utf8mb3 utf8mb4 validate variant vats vendor verbosity versions vfs virtiofs virtual virtualisation
+    vmware was watches were what when whereas whether which while wider with within without workload works would
+    writable wrote wsl x86 xa xen xfs yes zfs zram zvm
 """
+_VALUE_WORDS = _words(
+    """
+    on off yes no true false null none default auto auto_only all system o_direct o_direct_no_fsync o_dsync fsync
+    fdatasync nosync littlesync crc32 strict_crc32 innodb strict_innodb full_crc32 strict_full_crc32 detect_only
+    detect_and_recover inserts deletes changes purges aborting fcfs vats log_lsn_checkpoint_age latch
+    repeatable-read read-committed read-uncommitted serializable row statement mixed full minimal noblob
+    one-thread-per-connection pool-of-threads no-threads antelope barracuda dynamic compact compressed redundant
+    zlib lz4 zstd latest binlog wait/synch/%/innodb/%=on nulls_equal nulls_unequal nulls_ignored writesonly tcp utc
+    file table partitioned backup force
+    """
+)
+"""Words among the values of server options, in lower case."""
 _NAMES_OF_TOOL = (
     *METRICS, *ORDER, *SETTING_ROLES, *EXPERIMENTS, *Flavor, *Layout, *Cache, *Verdict, *Status, *ExtraRun,
 )  # fmt: skip
 _TOKENS = re.compile(r"[^\W_]+", re.ASCII)
-_WORDS = frozenset(_TOKENS.findall(" ".join((_MORE_WORDS, *_NAMES_OF_TOOL)).lower()))
+_WORDS = frozenset(_TOKENS.findall(" ".join((_MORE_WORDS, *_VALUE_WORDS, *_NAMES_OF_TOOL)).lower()))
 _NUMBERED = re.compile(r"[a-z]?\d{1,20}[kmgt]?", re.ASCII)
 _SIGNS = re.compile(r"[\w .,:;=+%'()\[\]-]{1,200}", re.ASCII)
-_ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d\d", re.ASCII)
+_ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d", re.ASCII)
+_FOUR_NUMBERS = r"(?:9|2\d)\.\d{1,2}\.\d{1,2}\.\d"
+"""The version of an update of MySQL, such as 9.7.4.1. Other numbers of four parts may be addresses."""
 
 
 def own_words(text: str) -> str | None:
@@ -166,18 +176,6 @@ _VALUE = re.compile(
     r"|ib(?:data|tmp)\d:\d{1,9}[kKmMgG]?(?::autoextend(?::max:\d{1,9}[kKmMgG]?)?)?|",
     re.ASCII,
 )
-_VALUE_WORDS = _words(
-    """
-    on off yes no true false null none default auto auto_only all system o_direct o_direct_no_fsync o_dsync fsync
-    fdatasync nosync littlesync crc32 strict_crc32 innodb strict_innodb full_crc32 strict_full_crc32 detect_only
-    detect_and_recover inserts deletes changes purges aborting fcfs vats log_lsn_checkpoint_age latch
-    repeatable-read read-committed read-uncommitted serializable row statement mixed full minimal noblob
-    one-thread-per-connection pool-of-threads no-threads antelope barracuda dynamic compact compressed redundant
-    zlib lz4 zstd latest binlog wait/synch/%/innodb/%=on nulls_equal nulls_unequal nulls_ignored writesonly tcp utc
-    file table partitioned backup force
-    """
-)
-"""Words among the values of server options, in lower case."""
 _OPTION_NAME = re.compile(r"(?:loose_)?[a-z][a-z0-9_]{1,63}", re.ASCII)
 _FLAG_NAME = re.compile(r"(?:loose_)?(?:skip|disable|enable|innodb)_[a-z0-9_]{1,60}", re.ASCII)
 """An option without a value. Other words may belong to the value before them."""
@@ -244,7 +242,9 @@ _CLIENT_VERSION = form(
     r"|(?:mysqldump|mariadb-dump) +Ver [\d.]{1,12} +(?:Distrib )?[\d.]{1,12}(?:-MariaDB)?"
     r"(?:, for [\w -]{1,40}\([\w-]{1,20}\))?"
 )
-_CLIENT_WORD = re.compile(r"--?[a-z][a-z0-9_-]{1,40}(?:=(?:[\d.]{1,20}|on|off|mysql|root|uniform|pareto|special))?")
+_CLIENT_OPTION = re.compile(
+    r"--([a-z][a-z0-9_-]{1,40})(?:=(?:\d{1,20}(?:\.\d{1,9})?|on|off|mysql|root|uniform|pareto|special))?"
+)
 _CLIENTS = frozenset({"load", "polls", "dump", "sysbench", "mysqldump", "mariadb-dump"})
 
 
@@ -254,7 +254,8 @@ def _client(text: str) -> str | None:
         return text
     program, *arguments = text.split() or [""]
     name = program.rpartition("/")[2]
-    known = [word for word in arguments if _CLIENT_WORD.fullmatch(word) or re.fullmatch(r"oltp_[a-z_]{1,30}", word)]
+    options = [(word, _CLIENT_OPTION.fullmatch(word)) for word in arguments]
+    known = [word for word, option in options if own_words(option[1] if option else word) and (option or "_" in word)]
     return " ".join((name, *known)) if name in _CLIENTS else None
 
 
@@ -289,7 +290,9 @@ TEXTS: Mapping[str, Rule] = {
     **dict.fromkeys(
         (f"environment.{name}" for name in ("device", "program_device", "temporary_device", "tool_device")), _DEVICE
     ),
-    "environment.ec2_instance_type": form(r"[a-z][a-z0-9-]{1,15}\.[a-z0-9-]{1,20}"),
+    "environment.ec2_instance_type": form(
+        r"[a-z]{1,3}\d{1,2}[a-z-]{0,8}\.(?:(?:\d{0,2}x?large|medium|small|micro|nano)|metal(?:-\d{1,2}xl)?)"
+    ),
     "environment.engine": _engine,
     "environment.kernel": form(r"\d+\.\d+[\w.+~-]{0,60}"),
     "environment.mount_options": _each(_MOUNT_OPTION, ","),
@@ -297,7 +300,7 @@ TEXTS: Mapping[str, Rule] = {
     "servers.*.program_device": _DEVICE,
     "servers.*.source": _source,
     "servers.*.@version": form(
-        r"\d{1,3}\.\d{1,3}\.\d{1,4}(?:\.\d)?"
+        rf"(?:{_FOUR_NUMBERS}|\d{{1,3}}\.\d{{1,3}}\.\d{{1,4}})"
         r"(?:-(?:\d+(?:\.\d+)*|MariaDB|log|debug|commercial|enterprise|\d[\w.+]*deb\d+u\d+)){0,5}(?: from Debian)?"
     ),
     "runs.stacks.program": form("eu-stack|perf|gdb"),
@@ -361,6 +364,9 @@ _PRIVATE_SETTINGS = frozenset({"note", "data"})
 _SERIES = re.compile(
     r"(?:(?:mysql|mariadb|percona|debian)[-:])?(?:\d{1,3}(?:\.\d{1,4}){0,2}|lts|innovation|latest|mysql|mariadb(?:-\d+)?)"
 )
+_STAND_IN = re.compile(r"\bname-\d")
+"""What stands for a name of the user's, who may have given such a name, too."""
+_FOLDER = re.compile(r"\w[\w.+-]{0,119}", re.ASCII)
 _PATHS = frozenset({"runs.log", "runs.stacks.file", "runs.load.raw"})
 """Names of files, which a bundle sets itself."""
 _OTHERWISE = {
@@ -386,18 +392,22 @@ class Reduced:
     session: Session
     left_out: dict[str, int]
     """How many things were left out, by their kind in plural: `settings`, `notes`."""
+    names: dict[str, str]
+    """The names that the user gave, by those that stand for them."""
 
 
-def reduce_session(session: Session) -> Reduced:
-    """Returns what is shared of a session."""
-    reduction = _Reduction(session)
+def reduce_session(session: Session, names: dict[str, str] | None = None) -> Reduced:
+    """Returns what is shared of a session. `names` has what stands for names that the user gave to other sessions, and
+    gets those of this one."""
+    reduction = _Reduction(session, {} if names is None else names)
     reduced = session_from_fields(reduction.session())
-    return Reduced(reduced, {kind: len(found) for kind, found in sorted(reduction.left_out.items())})
+    left_out = {kind: len(found) for kind, found in sorted(reduction.left_out.items())}
+    return Reduced(reduced, left_out, reduction.names())
 
 
 def reduce_name(name: str, session: Session) -> str:
     """Returns the name of a session's folder, or one made from its start and its experiment."""
-    if own_words(name) is not None or TEXTS["earlier.session"](name):
+    if _FOLDER.fullmatch(name) and (own_words(name) is not None or TEXTS["earlier.session"](name)):
         return name
     digits = re.sub(r"\D", "", session.started_at.partition("+")[0])[:14]
     return f"{digits[:8]}T{digits[8:]}Z-{session.experiment}" if session.experiment in EXPERIMENTS else "session"
@@ -413,11 +423,11 @@ def reduce_stacks(folded: Folded) -> Folded:
 
 
 class _Reduction:
-    def __init__(self, given: Session) -> None:
+    def __init__(self, given: Session, names: dict[str, str]) -> None:
         self.given = given
         self.left_out: dict[str, set[object]] = {}
         """What was left out, by kind: each thing once."""
-        self._names: dict[str, str] = {}
+        self._names = names
         settings = given.settings
         try:
             self._labels = [named.label for named in named_settings(settings.get("variants"))]
@@ -513,8 +523,12 @@ class _Reduction:
 
     def _name(self, text: str) -> str:
         """Returns a name of this tool, or one that stands for the user's own: equal for equal names."""
-        is_options = all(option_text(option) is not None for option in text.split())
-        if text in self._axes or own_words(text) is not None or (is_options and text.strip()):
+        options = [option.partition("=") for option in text.split()]
+        is_varied = bool(options) and all(
+            name in self._axes and server_option(name, value) for name, _, value in options
+        )
+        is_own = own_words(text) is not None and _STAND_IN.search(text) is None
+        if text in self._axes or is_varied or is_own:
             return text
         for label in sorted(self._labels, key=len, reverse=True):
             if text != label and text.endswith(f"-{label}") and own_words(begin := text.removesuffix(label)):
@@ -523,6 +537,10 @@ class _Reduction:
             self._names[text] = f"name-{len(self._names) + 1}"
         return self._names[text]
 
+    def names(self) -> dict[str, str]:
+        """Returns the names that the user gave, by those that stand for them."""
+        return {stands: given for given, stands in self._names.items()}
+
     def _version(self, text: str) -> str:
         """Returns a version, with another name for its build, and without a suffix of the server's own."""
         try:
@@ -530,7 +548,7 @@ class _Reduction:
         except ValueError:
             return self._name(text)
         release = version.full_release
-        if _ADDRESS.search(release):
+        if _ADDRESS.search(release) and not re.fullmatch(_FOUR_NUMBERS, release):
             return self._name(text)
         return f"{release}+{self._name(version.build)}" if version.build else release
 

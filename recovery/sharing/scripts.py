@@ -307,7 +307,7 @@ def _script_options(session: Session, slow: Summary) -> tuple[list[str], list[st
     """Returns the options of the slowest start as lines of an options file, and as words those of timed starts only.
 
     All of them are `loose`, so that the script can be used with other versions. Values that name files of the host that
-    measured, and masked ones, are left out."""
+    measured are left out."""
     lines, timed = [], []
     for option in split_options(_server_facts(session, slow).get("options", "")):
         name, _, value = option.partition("=")

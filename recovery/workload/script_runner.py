@@ -95,8 +95,6 @@ _CONNECTION_LOST_ERRORS = frozenset({0, 2006, 2013})
 """Error numbers of a lost connection: already closed (0), server has gone away (2006), lost during a query (2013)."""
 _DISK_FULL_ERRORS = frozenset({28, 1021, 1114})
 """Error numbers for a full disk: ENOSPC (28), and the server's ER_DISK_FULL (1021) and ER_RECORD_FILE_FULL (1114)."""
-_NO_RIGHT_ERRORS = frozenset({1044, 1142, 1227, 1370, 1419})
-"""Error numbers for a missing right: to a schema, a table, a statement of administrators, a routine, or a trigger."""
 
 
 class StatementFailedError(UsageError):
@@ -283,16 +281,10 @@ def _packet_error(packet: Packet, answered: int, error: BaseException) -> Recove
             f"the disk of the server is full: {message_of(error)}",
             "make room, or give --data another disk; the next run builds the tables again",
         )
-    hint = "correct the template; nothing of this build is kept"
-    if number in _NO_RIGHT_ERRORS:
-        hint = (
-            "templates may only write to the schemas of the test (`recovery docs reliability#statements-of-others`); "
-            "--layout general makes a general tablespace"
-        )
     # A stored procedure returns several answers, so the count may exceed the number of statements.
     index = min(answered, len(packet.statements) - 1)
     return StatementFailedError(
         f"the server refused statement {packet.first + index + 1} of the schema, "
         f"'{shorten(packet.statements[index])}': {message_of(error)}",
-        hint,
+        "correct the template; nothing of this build is kept",
     )

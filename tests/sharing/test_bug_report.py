@@ -36,7 +36,7 @@ def rendered(
     kept = keep_versions(session, products(session)[product])
     slow, finding = find_difference(kept) if finds else find_slowest(kept)
     script = "repro.sh" if slow else None
-    lines = LogLines("milestones/001.txt", (LOGS / log).read_text())
+    lines = LogLines("logs/001.err", (LOGS / log).read_text())
     return render_bug_report(kept, product, slow, finding, script=script, log=lines)
 
 

@@ -205,7 +205,7 @@ def test_the_log_of_a_server_of_the_tool_is_whole_and_without_folders(tmp_path: 
     [
         {"datadir": "/var/lib/mysql"}, {"template": "/srv/own.sql.j2"}, {"insert_template": "own.sql.j2"},
         {"set": "log_bin=db-prod-7-bin"}, {"before_kill": "load.sh"}, {"queries": "own.sql"}, {"database": "customers"},
-        {"first_queries": "select 1"}, {"variants": "a:tmpdir=/srv/x"},
+        {"first_queries": "select 1"}, {"variants": "a:tmpdir=/srv/x"}, {"mysqld": "/srv/joe smith/bin/mysqld"},
     ],
 )  # fmt: skip
 def test_where_the_server_was_given_something_of_the_users_own_the_logs_are_left_out(
@@ -235,6 +235,8 @@ def test_an_own_executable_or_a_plain_option_leaves_the_logs_in(given: dict[str,
         ("See http://dev.mysql.com/doc/refman/5.6/en/x.html", "See http://dev.mysql.com/doc/refman/5.6/en/x.html"),
         ("from https://mirror.acme.example/mysql.com/x", "from (not shared)"),
         ("/data/acme volume/x/undo_001 of ~/joe", "undo_001 of (folder)"),
+        ("Linux version 6.1.0 (joe@build7.acme) (gcc", "Linux version 6.1.0 ((not shared)) (gcc"),
+        ("root@localhost and memcpy@plt", "root@localhost and memcpy@plt"),
     ],
 )
 def test_of_a_path_in_a_log_only_the_name_of_a_servers_file_stays(line: str, shown: str) -> None:

@@ -17,9 +17,9 @@ class RefusingConnection:
         raise pymysql.err.OperationalError(self._number, "Access denied")
 
 
-@pytest.mark.parametrize(("number", "expected"), [(1227, "docs reliability#statements-of-others"), (1064, "correct")])
-def test_a_statement_without_the_right_to_it_names_the_page(number: int, expected: str) -> None:
+@pytest.mark.parametrize("number", [1227, 1064])
+def test_a_statement_that_the_server_refuses_is_to_be_corrected(number: int) -> None:
     packet = Packet(0, StatementKind.IN_ORDER, ("create tablespace t add datafile 't.ibd'",))
     with pytest.raises(StatementFailedError) as caught:
         run_packet(RefusingConnection(number), packet)  # type: ignore[arg-type]
-    assert expected in caught.value.hint
+    assert caught.value.hint.startswith("correct the template")
