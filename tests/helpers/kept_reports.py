@@ -27,9 +27,6 @@ CSV_DIGESTS = ROOT / "fixtures" / "kept-sessions.csv.sha256"
 """A digest of each session's CSV export, as `digest_of` computes it."""
 SESSIONS_PAGE = ROOT / "docs" / "results" / "kept-sessions.md"
 
-PUBLISHED_WITH_STACKS = "2026-11-21-stacks"
-"""Its published text was made with the files of its stacks, which the archive does not have."""
-
 
 def text_of(name: str) -> Path:
     """The accepted text of a session."""
@@ -92,8 +89,7 @@ def _accept() -> None:
             session = load_session(folder)
             if folder.parent != SESSIONS:
                 kept[folder.name] = session
-            if folder.name != PUBLISHED_WITH_STACKS:
-                text_of(folder.name).write_text(text.render(session))
+            text_of(folder.name).write_text(text.render(session))
             lines.append(f"{digest_of(render_csv(session))}  {folder.name}\n")
         CSV_DIGESTS.write_text("".join(lines))
         SESSIONS_PAGE.write_text(with_tables(SESSIONS_PAGE.read_text("utf-8"), (sessions_table(kept),)), "utf-8")
