@@ -963,9 +963,7 @@ class Run(Measurement):
     @property
     def counted_waits(self) -> bool:
         """Whether this is one of the additional runs that only count what the server's threads waited for."""
-        if self.verdict is not Verdict.SAMPLED:
-            return False
-        return self.extra is ExtraRun.WAITS or (self.extra is None and self.stacks.program is None)
+        return self.verdict is Verdict.SAMPLED and self.extra is ExtraRun.WAITS
 
     @property
     def is_traced(self) -> bool:

@@ -10,7 +10,7 @@ from itertools import product
 
 from runs import make_run, variants_with, with_parts
 
-from recovery.model import Axis, HostActivity, HotFunction, Run, Session, ThreadWait, Timeline, Verdict
+from recovery.model import Axis, ExtraRun, HostActivity, HotFunction, Run, Session, ThreadWait, Timeline, Verdict
 
 VERSIONS = OLD, NEW = "5.7.22", "8.0.31"
 Cell = dict[str, str]
@@ -135,8 +135,8 @@ def _profiled(session: Session) -> Session:
     runs = [with_parts(run, clients=CLIENT) if "dump_bytes" in run.metrics else run for run in session.runs]
     dumps = {(run.version, run.variant): run for run in runs if run.variant == "dump"}
     for run in dumps.values():
-        sampled = with_parts(run, verdict=Verdict.SAMPLED, program="perf", count=480, hottest=hot)
-        runs.append(replace(sampled, number=len(runs) + 1))
+        sampled = replace(run, number=len(runs) + 1, verdict=Verdict.SAMPLED, extra=ExtraRun.STACKS)
+        runs.append(with_parts(sampled, program="perf", count=480, hottest=hot))
     made = {"tables": "100000", "build_s": "310.5"}
     servers = {version: {**known, **made} for version, known in session.servers.items()}
     return replace(session, runs=tuple(runs), servers=servers, planned_runs=len(runs))
@@ -305,7 +305,8 @@ def waited(session: Session) -> Session:
     hot = [name for name in session.variant_names if name.startswith("hot-rows-8")]
     runs = [with_parts(run, waits=told) if run.variant in hot else run for run in session.runs]
     for run in [run for run in runs if run.repeat == 1 and run.variant in hot][:-1]:
-        runs.append(with_parts(run, number=len(runs) + 1, repeat=4, verdict=Verdict.SAMPLED, waits=all_of_them))
+        counted = replace(run, number=len(runs) + 1, repeat=4, verdict=Verdict.SAMPLED, extra=ExtraRun.WAITS)
+        runs.append(with_parts(counted, waits=all_of_them))
     return replace(session, runs=tuple(runs), planned_runs=len(runs))
 
 

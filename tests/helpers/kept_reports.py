@@ -25,9 +25,6 @@ CSV_DIGESTS = ROOT / "fixtures" / "kept-sessions.csv.sha256"
 """A digest of each session's CSV export, as `digest_of` computes it."""
 NOT_IN_REPORTS = ROOT / "docs" / "results" / "kept-sessions.toml"
 
-PUBLISHED_WITH_STACKS = "2026-11-21-stacks"
-"""Its published text was made with the files of its stacks, which the archive does not have."""
-
 
 def text_of(name: str) -> Path:
     """The accepted text of a session."""
@@ -87,8 +84,7 @@ def _accept() -> None:
         lines = []
         for folder in sorted((*Path(scratch).iterdir(), *SESSIONS.iterdir()), key=lambda path: path.name):
             session = load_session(folder)
-            if folder.name != PUBLISHED_WITH_STACKS:
-                text_of(folder.name).write_text(text.render(session))
+            text_of(folder.name).write_text(text.render(session))
             lines.append(f"{digest_of(render_csv(session))}  {folder.name}\n")
         CSV_DIGESTS.write_text("".join(lines))
 

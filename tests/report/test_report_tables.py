@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import re
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -23,7 +22,7 @@ from recovery.analysis.growth import growth_curves, stored_fits
 from recovery.analysis.opened_files import FAILS, HOLDS, OPENS_ONLY
 from recovery.analysis.stacks import Folded, folded_text, hottest_functions
 from recovery.analysis.summary import summarise
-from recovery.model import NO_LIMITS, CallChain, HotFunction, Limits, Phase, Session, Table, Verdict
+from recovery.model import NO_LIMITS, CallChain, ExtraRun, HotFunction, Limits, Phase, Session, Table, Verdict
 from recovery.report import fmt, tables, text
 from recovery.report.crash_tables import crash_tables
 from recovery.report.json_report import to_json
@@ -249,7 +248,8 @@ CHAINS = (
 )
 MEASURED = a_run(1, ("5.7.22", "cold"), 4.0)
 SAMPLED = with_parts(
-    a_run(2, ("5.7.22", "cold"), 40.0, repeat=2), verdict=Verdict.SAMPLED, program="eu-stack", count=82,
+    a_run(2, ("5.7.22", "cold"), 40.0, repeat=2), verdict=Verdict.SAMPLED, extra=ExtraRun.STACKS,
+    program="eu-stack", count=82,
     chains=CHAINS, file="stacks/last.folded",
 )  # fmt: skip
 FRAMES: Folded = Counter({("discovery", "main thread", "main", '<&">'): 3, ("redo apply", "main thread", "main"): 1})
@@ -298,18 +298,6 @@ def test_functions_are_ordered_by_how_often_they_were_on_top() -> None:
     many: Folded = Counter({("dump", "main thread", f"f{number:02}"): 1 for number in range(40)})
     assert [one.function for one in hottest_functions(many)] == [f"f{number:02}" for number in range(15)]
     assert hottest_functions(Counter()) == ()
-
-
-def test_hottest_functions_of_old_sessions_come_from_their_stacks(kept_sessions: Path, tmp_path: Path) -> None:
-    old = tmp_path / "old"
-    shutil.copytree(kept_sessions / "2026-11-21-stacks", old)
-    (old / "stacks").mkdir()
-    where = ("validation", "main thread", "main")
-    seen: Folded = Counter({(*where, "__libc_pread"): 221, where: 49})
-    (old / "stacks" / "004-5.7.22-cold-2.folded").write_text(folded_text(seen))
-    table = hottest_tables(load_session(old))[0]
-    assert table.title == "Hottest functions of 5.7.22 cold, run 4: 270 stacks by eu-stack"
-    assert table.rows[0] == ("__libc_pread", "81.9 %", "81.9 %")
 
 
 def test_stacks_outside_the_session_are_not_read(tmp_path: Path) -> None:

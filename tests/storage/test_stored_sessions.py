@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from at_work import SMALL
 from html_page import check_page
-from kept_reports import PUBLISHED_WITH_STACKS, csv_digests, digest_of, text_of
+from kept_reports import csv_digests, digest_of, text_of
 from schema_check import SCHEMA, violations
 from sessions import FIXTURES, KEPT_SESSIONS, KINDS_OF_SESSIONS, OTHER_SESSIONS
 
@@ -115,8 +115,7 @@ def test_the_text_fits_a_page_and_is_the_published_one(folder: Path, session: Se
     rendered = text.render(session)
     assert rendered.isascii()
     assert max(map(len, rendered.splitlines())) <= text.WIDTH
-    if folder.name != PUBLISHED_WITH_STACKS:
-        assert rendered == text_of(folder.name).read_text()
+    assert rendered == text_of(folder.name).read_text()
 
 
 def test_the_csv_export_is_as_it_was(folder: Path, session: Session) -> None:
