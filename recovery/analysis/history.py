@@ -330,11 +330,11 @@ def session_cells(name: str, session: Session) -> dict[Cell, SessionCell]:
         design = cell_design(session, version, variant, runs)
         if design is not None and sample.mean is not None:
             rest = sample_of(session, later.get((version, variant), ()), session.metric_of(variant))
-            has_first = rest.mean is not None and len(rest.values) < len(sample.values)
+            has_first = len(rest.values) < len(sample.values)
             found[version, variant] = SessionCell(
                 name, session.started_at, design, len(sample.values), sample.mean,
                 directory=directory_of(session, version, variant),
-                rest=(len(rest.values), rest.mean) if has_first else None,
+                rest=(len(rest.values), rest.mean) if has_first and rest.mean is not None else None,
             )  # fmt: skip
     return found
 
