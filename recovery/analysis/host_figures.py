@@ -47,6 +47,13 @@ def host_figures(session: Session) -> dict[str, HostFigure]:
     return found
 
 
+def superseded_probes(session: Session) -> frozenset[str]:
+    """Returns the facts about the host in whose place there are figures of each block."""
+    return frozenset(
+        fact for name, fact in _PROBES.items() if any(run.metrics.get(name) is not None for run in session.runs)
+    )
+
+
 def changed_figures(session: Session) -> Iterator[HostFigure]:
     """Yields the figures by which the host itself changed during the session."""
     for figure in host_figures(session).values():

@@ -146,7 +146,9 @@ def runs_words(session: Session, runs: Sequence[Run]) -> str:
         of_all = max((run.repeat for run in alike), default=0)
         numbers = ", ".join(str(run.repeat) for run in found)
         where = f" of session {cell[2] + 1}" if isinstance(cell[2], int) else ""
-        texts.append(f"run{'s' if len(found) > 1 else ''} {numbers} of {of_all}{where}")
+        is_all = len(found) == of_all > 1
+        shown = f"all {of_all} runs" if is_all else f"run{'s' if len(found) > 1 else ''} {numbers} of {of_all}"
+        texts.append(f"{shown}{where}")
     return "; ".join(texts)
 
 

@@ -32,6 +32,7 @@ from recovery.analysis.summary import (
     mean,
     measured_runs_by_cell,
     metric_value,
+    runs_words,
     summarise,
 )
 from recovery.metrics import Metric, metric
@@ -106,7 +107,7 @@ def in_runs(
         if not above:
             return None
         largest = max(above.values())
-        figures = {"largest": largest, "percent": 100 * largest, "runs": runs_text(list(above))}
+        figures = {"largest": largest, "percent": 100 * largest, "runs": runs_words(session, list(above))}
         return {**figures, **(more(session, runs) if more else {})}
 
     return in_cells(find)
@@ -159,11 +160,6 @@ def merge_similar(found: Iterable[Finding]) -> Iterator[Finding]:
         yield Finding(f"{len(group)} cells", text, first.hint, first.kind)
 
 
-def runs_text(runs: tuple[Run, ...] | list[Run]) -> str:
-    """Returns the runs' numbers as text: `runs 1, 4`."""
-    return f"run{'s' if len(runs) > 1 else ''} " + ", ".join(str(run.number) for run in runs)
-
-
 def server_of(session: Session, version: str, variant: str = "") -> ServerFacts:
     """Returns the facts about a server of this version, under the first of its settings. In a combined session it is
     the server on the host of the variant."""
@@ -188,7 +184,7 @@ def cold_but_cached(session: Session, runs: Runs) -> Mapping[str, object] | None
     usual = median(read.values() or [0])
     less = {run: count for run, count in read.items() if count < min(_USUAL_READS_SHARE * usual, usual - 4 * MIB)}
     least = min(less.values(), default=0.0)
-    return {"least": least / 1e6, "runs": runs_text(list(less)), "usual": usual / 1e6} if less else None
+    return {"least": least / 1e6, "runs": runs_words(session, list(less)), "usual": usual / 1e6} if less else None
 
 
 def cache_below_host(session: Session) -> Iterator[Facts]:
@@ -221,7 +217,7 @@ def inodes_stayed(session: Session, runs: Runs) -> Mapping[str, object] | None:
 
 def cold_not_proved(session: Session, runs: Runs) -> Mapping[str, object] | None:
     unknown = [run for run in runs if run.cold.means and run.cold.resident_bytes is None]
-    return {"runs": runs_text(unknown)} if unknown and not session.design.as_published else None
+    return {"runs": runs_words(session, unknown)} if unknown and not session.design.as_published else None
 
 
 def _drop_caches_hint(session: Session) -> str:
@@ -430,7 +426,7 @@ def _idle_cpus(runs: Sequence[Run], cpus: float) -> float:
     return cpus - sum(mean(run.metrics.get(name) for run in runs) or 0.0 for name in names)
 
 
-def unstable_rate(_: Session, runs: Runs) -> Mapping[str, object] | None:
+def unstable_rate(session: Session, runs: Runs) -> Mapping[str, object] | None:
     changed = {
         run: change for run in runs if (change := _rate_change(run)) is not None and abs(change) > _MAX_RATE_CHANGE
     }
@@ -438,7 +434,7 @@ def unstable_rate(_: Session, runs: Runs) -> Mapping[str, object] | None:
         return None
     largest = max(changed.values(), key=abs)
     comparison = "higher" if largest > 0 else "lower"
-    return {"percent": 100 * abs(largest), "comparison": comparison, "runs": runs_text(list(changed))}
+    return {"percent": 100 * abs(largest), "comparison": comparison, "runs": runs_words(session, list(changed))}
 
 
 def _rate_change(run: Run) -> float | None:
@@ -472,7 +468,7 @@ def missing_polls(session: Session, runs: Runs) -> Mapping[str, object] | None:
     if session.values_of(runs[0].variant).get(_POLL, "off") == "off":
         return None
     silent = [run for run in runs if not run.metrics.get(_POLL_RATE)]
-    return {"runs": runs_text(silent)} if silent else None
+    return {"runs": runs_words(session, silent)} if silent else None
 
 
 # --- Memory: whether the buffer pool held the data
@@ -502,7 +498,7 @@ def reads_of_pages(session: Session, runs: Runs) -> Mapping[str, object] | None:
     read = {run: pages for run in runs if (pages := _pages_per_query(run) or 0.0) > _MAX_PAGES_PER_QUERY}
     if not read or not _should_be_in_memory(session, runs[0].variant):
         return None
-    return {"largest": max(read.values()), "runs": runs_text(list(read))}
+    return {"largest": max(read.values()), "runs": runs_words(session, list(read))}
 
 
 def pool_smaller_than_data(session: Session, runs: Runs) -> Mapping[str, object] | None:
@@ -620,7 +616,7 @@ def late_log(session: Session, runs: Runs) -> Mapping[str, object] | None:
         run: lag for run, lag in lags.items()
         if lag > max(_MAX_READY_LAG_S, _MAX_READY_LAG_SHARE * (main_value(session, run) or 0.0))
     }  # fmt: skip
-    return {"largest": max(late.values()), "runs": runs_text(list(late))} if late else None
+    return {"largest": max(late.values()), "runs": runs_words(session, list(late))} if late else None
 
 
 def options_not_in_effect(session: Session) -> Iterator[Facts]:
@@ -748,7 +744,7 @@ def outliers(session: Session) -> Iterator[Facts]:
             and not (run is cell.runs[0] and _first_is_slow(cell))
         ]  # fmt: skip
         if far:
-            listed = ", ".join(f"run {run.number} ({cell.text(value)})" for run, value in far)
+            listed = ", ".join(f"{runs_words(session, [run])} ({cell.text(value)})" for run, value in far)
             yield cell.about, {"median": cell.text(middle), "runs": listed}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from recovery.analysis.host_figures import superseded_probes
 from recovery.analysis.warnings import findings
 from recovery.model import Finding, Run, Session, Table
 from recovery.report import fmt
@@ -14,9 +15,11 @@ _FINGERPRINT_LENGTH = 12
 
 
 def settings_and_host_tables(session: Session) -> tuple[Table, ...]:
-    """Returns the tables of the settings and of the host, without what was not set and what is not known."""
+    """Returns the tables of the settings and of the host, without what was not set and what is not known. Reads a
+    second that were measured once are left out where each block has its own: a report has one speed of the storage."""
     given = {name: value for name, value in session.settings.items() if value}
-    known = {name: value for name, value in session.environment.items() if value not in (None, "")}
+    shown = session.environment.keys() - superseded_probes(session)
+    known = {name: value for name, value in session.environment.items() if name in shown and value not in (None, "")}
     return tuple(table for table in (_facts("Settings", given), _facts("Host", known)) if table.rows)
 
 

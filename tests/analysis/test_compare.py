@@ -310,7 +310,7 @@ def test_sessions_of_loads_are_compared_by_their_metric() -> None:
     assert {round(pair.ratio or 0, 3) for pair in found.pairs} == {0.8}
     exceeded = judge_pairs(found, 0.1).exceeded
     assert len(exceeded) == len(found.pairs) == 12
-    assert exceeded[0].startswith("5.7.22 400-off has 0.80 (")
+    assert exceeded[0].startswith("the second, 5.7.22 400-off, has 0.80 (")
     assert judge_pairs(found, 0.3) == LimitResult()
     assert judge_pairs(compare(one, loads(1.2)), 0.1) == LimitResult(), "more queries are no worse"
     table = comparison_tables(found, ([*"abc"], [*"def"]))[0]

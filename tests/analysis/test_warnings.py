@@ -15,7 +15,8 @@ from request_parts import make_plan, new_request
 from runs import make_run, plain_variants, values_of_all, variants_with, with_axis_values, with_parts
 from sessions import with_metrics
 
-from recovery.analysis.summary import all_variant_ratios
+from recovery.analysis.combined import combine_sessions
+from recovery.analysis.summary import all_variant_ratios, runs_words
 from recovery.analysis.warnings import drift, findings
 from recovery.experiments import find_experiment
 from recovery.experiments.experiment import HostCapacity
@@ -110,7 +111,7 @@ DEBUG = replace(session(COLD), servers={"5.7.22": {"@version": "5.7.22-debug"}})
     [
         (cold(20.0, 10.0, 10.1, 9.9, 10.2), "slow-first-run", "The first run took 20.0 s, the others 9.90 to 10.2 s."),
         (cold(14.0, 10.0, 9.9, 9.8, 9.7), "slow-first-run", "The first run took 14.0 s"),
-        (cold(10.0, 10.1, 9.9, 20.0, 10.2), "outlier", "run 4 (20.0 s)"),
+        (cold(10.0, 10.1, 9.9, 20.0, 10.2), "outlier", "run 4 of 5 (20.0 s)"),
         (cold(10.0, 10.6, 11.1, 11.5, 12.2), "drift", ""),
         (cold(12.2, 11.5, 11.1, 10.6, 10.0), "drift", ""),
         (cold(51.0, 41.3, 46.8, 34.1, 30.0), "drift", "fell from run to run, from 51.0 to 30.0 s"),
@@ -122,16 +123,16 @@ DEBUG = replace(session(COLD), servers={"5.7.22": {"@version": "5.7.22-debug"}})
             "The 95 % interval of the mean in this session is +- 10.4 %; +- 5 % was requested.",
         ),
         (cold(10.0, 10.1, runs=2), "few-runs", ""),
-        (session(with_size(1, GB)), "cold-was-not", "Only 1000 MB were read in run 2"),
-        (session(with_size(1, 0)), "cold-was-not", "Only 0 MB were read in run 2"),
+        (session(with_size(1, GB)), "cold-was-not", "Only 1000 MB were read in run 2 of 5"),
+        (session(with_size(1, 0)), "cold-was-not", "Only 0 MB were read in run 2 of 5"),
         (session(with_all(resident_bytes=None)), "cold-not-proved", ""),
         (session(with_run(0, ready_lag_s=0.5)), "late-log", ""),
-        (beside_runs(others_cpu_s=5.0), "other-cpu-load", "run 4"),
-        (beside_runs(others_read_bytes=GB), "other-disk-load", "run 4"),
-        (beside_runs(others_written_bytes=GB), "other-disk-load", "run 4"),
-        (beside_runs(steal_s=1.0), "steal", "run 4"),
-        (beside_runs(throttled_s=1.0), "throttled", "run 4"),
-        (beside_runs(tool_cpu_s=8.0), "busy-client", "run 4"),
+        (beside_runs(others_cpu_s=5.0), "other-cpu-load", "run 4 of 5"),
+        (beside_runs(others_read_bytes=GB), "other-disk-load", "run 4 of 5"),
+        (beside_runs(others_written_bytes=GB), "other-disk-load", "run 4 of 5"),
+        (beside_runs(steal_s=1.0), "steal", "run 4 of 5"),
+        (beside_runs(throttled_s=1.0), "throttled", "run 4 of 5"),
+        (beside_runs(tool_cpu_s=8.0), "busy-client", "run 4 of 5"),
         (DEBUG, "debug-build", ""),
     ],
 )
@@ -351,7 +352,7 @@ def load_of(*qps: float) -> Session:
     ("found", "kind", "text"),
     [
         (load_of(600.0, 1000.0, 1010.0, 990.0), "slow-first-run", "had 600 queries/s, the others 990 to 1,010"),
-        (load_of(1000.0, 1010.0, 990.0, 500.0, 1005.0), "outlier", "median of 1,000 queries/s: run 4 (500 queries/s)"),
+        (load_of(1000.0, 1010.0, 990.0, 500.0, 1005.0), "outlier", "1,000 queries/s: run 4 of 5 (500 queries/s)"),
         (load_of(*(1000 * 0.97**run for run in range(5))), "drift", "fell from run to run, from 1,000 to 885"),
     ],
 )  # fmt: skip
@@ -507,10 +508,10 @@ def test_a_redo_log_that_was_still_filling(values: list[float | None], *, warned
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({}, "to 300 MB, in run 1:"),
+        ({}, "to 300 MB, in run 1 of 3:"),
         (
             {"@innodb_log_file_size": str(1 << 29), "@innodb_log_files_in_group": "2"},
-            "to 300 MB of 1,074 MB, in run 1:",
+            "to 300 MB of 1,074 MB, in run 1 of 3:",
         ),
         ({"@innodb_log_file_size": "50331648", "@innodb_redo_log_capacity": "1073741824"}, "of 1,074 MB"),
     ],
@@ -652,3 +653,18 @@ def test_a_pool_that_is_smaller_than_the_tables() -> None:
     assert "20.9 GB, more than the 10.7 GB" in found.text
     few = variants_with({name: {**cell, "tables": "100"} for name, cell in values_of_all(session).items()})
     assert "not-in-memory" not in kinds(replace(session, variants=few)), "a tenth of the tables fits"
+
+
+def test_runs_are_called_by_their_cell_and_of_several_sessions_by_theirs() -> None:
+    """Not by their numbers in the session, which count those of all cells."""
+    old, new = runs_of(STEADY[:3]), runs_of(STEADY[:3], version="8.0.31")
+    both_versions = [run for pair in zip(old, new, strict=True) for run in pair]
+    two = session([replace(run, number=number) for number, run in enumerate(both_versions, start=1)])
+    of_new = [run for run in two.runs if run.version == "8.0.31"]
+    assert [run.number for run in of_new] == [2, 4, 6]
+    assert runs_words(two, of_new[1:]) == "runs 2, 3 of 3"
+    assert runs_words(two, of_new[:1]) == "run 1 of 3"
+    assert runs_words(two, of_new) == "all 3 runs"
+    both = combine_sessions({"a": two, "b": two})
+    of_both = [run for run in both.runs if run.version == "8.0.31" and run.repeat == 2]
+    assert runs_words(both, of_both) == "run 2 of 3 of session 1; run 2 of 3 of session 2"

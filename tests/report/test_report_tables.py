@@ -356,6 +356,20 @@ def test_what_was_not_set_or_is_not_known_is_left_out() -> None:
     assert settings_and_host_tables(replace(SESSION, settings={}, environment={})) == ()
 
 
+def test_a_report_has_one_speed_of_the_storage(kept_sessions: Path) -> None:
+    """That of the blocks, where they have one: the probe before the session is another."""
+    new, old = (load_session(kept_sessions / name) for name in ("2026-11-28-two-versions", "2026-11-28-pending-redo"))
+    for one in (new, old):
+        assert "probe_4k_16_iops" in one.environment
+        _, host = settings_and_host_tables(one)
+        shown = {row[0] for row in host.rows}
+        assert not shown & {"probe 4k 1 iops", "probe 4k 16 iops"}
+        assert "probe 16k 16 iops" in shown
+    before = load_session(kept_sessions / "2026-11-27-two-versions-traced")
+    _, host = settings_and_host_tables(before)
+    assert "probe 4k 16 iops" in {row[0] for row in host.rows}, "it is all that is known"
+
+
 def test_commands_that_differ_in_the_socket_only_are_shown_once() -> None:
     runs = tuple(
         with_parts(run, clients={"load": f"sysbench --mysql-socket=/tmp/recovery-ab/{run.number}/mysqld.sock run"})
