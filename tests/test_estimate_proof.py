@@ -84,5 +84,5 @@ def test_the_page_has_the_tables_of_the_kept_kills(tmp_path: Path) -> None:
     with tarfile.open(FIXTURES / "predicted-kills.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     results = [one for version in SERVERS for one in results_of(version, read(tmp_path, version))]
-    page = (FIXTURES.parent / "docs" / "results" / "estimate.md").read_text("utf-8")
+    page = (FIXTURES.parent / "docs" / "results" / "how-true.md").read_text("utf-8")
     assert [table for table in tables(results) if table not in page] == []
