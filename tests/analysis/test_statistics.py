@@ -405,7 +405,7 @@ def test_a_curve_has_the_spread_between_its_sessions(kept_sessions: Path) -> Non
     assert together.between is not None
     assert together.between.log_stdev == pytest.approx(0, abs=1e-9)
     assert together.between.sessions == 3
-    assert "ms for each, with the spread between 3 sessions" in "".join(answers(replace(session, earlier=earlier)))
+    assert "with the spread between 3 sessions" in " ".join(answers(replace(session, earlier=earlier)))
 
 
 # --- Lines over several sessions
@@ -538,11 +538,11 @@ def test_lack_of_fit_is_that_of_a_weighted_regression(kept: dict[str, Curve], ve
 def test_stored_sessions_are_predicted_by_the_form_that_fits(kept: dict[str, Curve]) -> None:
     """5.7.22 by its last slope: the straight line says 357 s, and 65 s where 88 were measured."""
     forms = {version: curve.fit.form for version, curve in kept.items() if curve.fit is not None}
-    assert forms == {"5.7.22": PIECEWISE, "8.0.31": PIECEWISE, "mariadb-10.11.5": LINE}
+    assert forms == {"5.7.22": PIECEWISE, "8.0.31": LINE, "mariadb-10.11.5": LINE}
     held_out = {version: curve.held_out for version, curve in kept.items() if curve.held_out is not None}
     assert {version: one.off for version, one in held_out.items()} == pytest.approx(
-        {"5.7.22": 0.061, "8.0.31": 0.408, "mariadb-10.11.5": 0.080}, abs=0.001
+        {"5.7.22": 0.046, "8.0.31": 0.235, "mariadb-10.11.5": 0.081}, abs=0.001
     )
-    assert [curve.predicts for curve in kept.values()] == [True, False, True]
+    assert [curve.predicts for curve in kept.values()] == [True, True, True]
     assert (held_out["5.7.22"].form, held_out["5.7.22"].inside) == (PIECEWISE, None)
-    assert (held_out["mariadb-10.11.5"].form, held_out["mariadb-10.11.5"].inside) == (LINE, 5)
+    assert (held_out["mariadb-10.11.5"].form, held_out["mariadb-10.11.5"].inside) == (LINE, 4)

@@ -8,7 +8,6 @@ import json
 import re
 import shutil
 import statistics
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +16,16 @@ from html_page import check_page, without_whole
 from sessions import KINDS_OF_SESSIONS
 
 from recovery.analysis.combined import combine_sessions
-from recovery.analysis.history import without_first_starts
 from recovery.analysis.statistics import over_sessions
 from recovery.analysis.summary import is_compared, summarise, version_ratios
 from recovery.analysis.warnings import findings_of_each_cell
 from recovery.cli.main import run
 from recovery.cli.report import load_sessions
 from recovery.fleet import sections
-from recovery.model import ExtraRun, Verdict
 from recovery.report.exports import FORMATS, render_sessions
-from recovery.report.json_report import to_json
 from recovery.report.summary_text import answers
 from recovery.report.tables import SECTIONS
-from recovery.storage.sessions import REPORT_FILE, load_session
+from recovery.storage.sessions import load_session
 
 KEPT = "2026-11-21-four-versions"
 FACTORS = (1.0, 2.0, 3.0)
@@ -61,7 +57,7 @@ def test_sessions_of_two_hosts_may_have_the_same_name(results: Path, tmp_path: P
 
 def test_each_session_is_one_value(results: Path) -> None:
     folders = [results / name for name in NAMES]
-    combined, first = load_sessions(folders), without_first_starts(load_session(folders[0]), {})
+    combined, first = load_sessions(folders), load_session(folders[0])
     assert combined.variant_names == first.variant_names
     assert [axis.name for axis in combined.axes] == [axis.name for axis in first.axes]
     alone = {(one.version, one.variant): one for one in summarise(first)}
@@ -90,7 +86,7 @@ def test_the_report_says_what_it_stands_on(results: Path, capsys: pytest.Capture
     assert "2 sessions over 24." in printed
     assert "no interval over sessions, which needs 3" in printed
     assert "Not compared: 3 sessions of each are needed." in printed
-    assert re.search(r"5\.6\.24 67\.2 s (?:#+ )?18\.5 s", printed)
+    assert re.search(r"5\.6\.24 67\.6 s (?:#+ )?18\.5 s", printed)
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -191,16 +187,3 @@ def test_a_comparison_names_the_version_if_there_are_several(results: Path, caps
 def test_a_fleet_leaves_the_table_of_sessions_to_its_own() -> None:
     assert {section.key for section in SECTIONS} >= sections._OF_ONE_HOST
     assert "sessions" in sections._OF_ONE_HOST
-
-
-def test_the_first_start_of_an_older_session_is_in_no_mean_over_sessions(kept_sessions: Path, tmp_path: Path) -> None:
-    """The first session over a directory has four starts that count, and its first one is named as a first read."""
-    old = load_session(kept_sessions / "2026-11-26-8.0.31-two-cpus")
-    for day, name in enumerate(NAMES, start=26):
-        (tmp_path / name).mkdir()
-        began = replace(old, started_at=f"2026-11-{day}T10:00:00+00:00")
-        (tmp_path / name / REPORT_FILE).write_bytes(to_json(began))
-    combined = load_sessions([tmp_path / name for name in NAMES])
-    cold = [[run for run in part.runs if run.variant == "cold"] for part in combined.parts]
-    assert [sum(run.verdict is Verdict.MEASURED for run in runs) for runs in cold] == [4, 5, 5]
-    assert cold[0][0].extra is ExtraRun.FIRST_READ
