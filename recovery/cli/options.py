@@ -143,8 +143,8 @@ class Option:
     convert: Converter | None = None
     """Turns what the user gave into the value of the field. None: they are the same."""
     text: Callable[[Any], Any] | None = None
-    """Turns the value into the text that is stored or shown, a tuple also into one text for each of its parts. None: they
-    are the same."""
+    """Turns the value into the text that is stored or shown, a tuple also into one text for each of its parts. None:
+    they are the same."""
     stored: str = ""
     """Its name among the settings of a stored session. Empty: it is not stored there."""
     plain: re.Pattern[str] | None = None
