@@ -698,11 +698,11 @@ def test_another_build_of_the_server_is_no_repetition(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["cold-recovery", "--repeat", "0"], "--repeat 0 is not valid"),
-        (["cold-recovery", "--repeat", "2", "--repeat-every", "5x"], "--repeat-every 5x is not valid"),
-        (["cold-recovery", "--repeat-every", "5h"], "--repeat-every has no effect without --repeat"),
-        (["repeat", "--times", "0"], "--times=0 is not valid"),
-        (["repeat", "--every", "0h"], "--every 0h is not valid"),
+        (["cold-recovery", "--repeat", "0"], "--repeat / REPEAT: 0 is not valid"),
+        (["cold-recovery", "--repeat", "2", "--repeat-every", "5x"], "REPEAT_EVERY: 5x is not valid"),
+        (["cold-recovery", "--repeat-every", "5h"], "REPEAT_EVERY: it has no effect without --repeat"),
+        (["repeat", "--times", "0"], "--times / REPEAT: 0 is not valid"),
+        (["repeat", "--every", "0h"], "--every / REPEAT_EVERY: 0h is not valid"),
         (["repeat", "nowhere"], "there is no session 'nowhere'"),
     ],
 )

@@ -143,7 +143,8 @@ class Option:
     convert: Converter | None = None
     """Turns what the user gave into the value of the field. None: they are the same."""
     text: Callable[[Any], Any] | None = None
-    """Turns a tuple into the text that is stored, or into one text for each of its parts. None: those are words."""
+    """Turns the value into the text that is stored or shown, a tuple also into one text for each of its parts. None:
+    they are the same."""
     stored: str = ""
     """Its name among the settings of a stored session. Empty: it is not stored there."""
     plain: re.Pattern[str] | None = None
@@ -277,7 +278,7 @@ OPTIONS = (
     Option(
         "repeat_every", "With --repeat, the time from the start of a session to that of the next, like 6h, 30m or 1d. "
         "[default: no wait]", "TIME",
-        convert=values.parse_period, plain=_PLAIN,
+        convert=values.parse_period, text=values.period_text, plain=_PLAIN,
     ),
     Option(
         "data", "Where data directories live: a folder on the volume under test.", kind=Kind.PATH,

@@ -108,6 +108,12 @@ def parse_period(text: str) -> float:
     return seconds
 
 
+def period_text(seconds: float) -> str:
+    """Returns the time as `parse_period` takes it, in the largest unit of which it is a whole number."""
+    unit = next((unit for unit in "dhm" if seconds >= _UNITS_S[unit] and not seconds % _UNITS_S[unit]), "s")
+    return f"{seconds / _UNITS_S[unit]:.10g}{unit}"
+
+
 def parse_share(text: str) -> float:
     """Parses a percentage such as `10%` or `10` and returns it as a fraction (0.1)."""
     try:
