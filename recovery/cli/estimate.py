@@ -156,7 +156,7 @@ def estimate(
         if watches:
             remove_json(target)  # nobody would replace it
         else:
-            _take_back(target, where)
+            _take_back(target, where, "")
         return InterruptedByUserError.exit_code
     except Exception as error:  # whatever ends this, nobody must go on reading old figures
         said = error.message if isinstance(error, RecoveryError) else message_of(error)
