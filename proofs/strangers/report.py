@@ -130,3 +130,32 @@ def _print_problems(records: list[Json]) -> None:
             say(f"  seed {record['case']['seed']}: the server lost rows: {told}")
         if "not_run" in record:
             say(f"  seed {record['case']['seed']} did not run: {record['not_run'][:300]}")
+
+
+def kills_table(rows: Iterable[Json]) -> str:
+    """The table of docs/results/how-true.md: how the estimates before these kills held."""
+    kills = list(rows)
+    groups: dict[str, list[Json]] = {"all": kills, "the first 60": kills[:60]}
+    for name in sorted({kill["version"] for kill in kills}):
+        groups[name] = [kill for kill in kills if kill["version"] == name]
+    for is_busy, host in ((False, "idle host"), (True, "busy host")):
+        groups[host] = [kill for kill in kills if kill["busy"] == is_busy]
+    for is_limited, storage in ((False, "unlimited storage"), (True, "limited reads")):
+        groups[storage] = [kill for kill in kills if (kill["reads_per_s"] is not None) == is_limited]
+    lines = [
+        "| kills | number | inside | took longer | took less | ends apart | error | starts, s |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for name, found in groups.items():
+        longer, less = (
+            sum(kill["took_s"] > kill["high_s"] for kill in found),
+            sum(kill["took_s"] < kill["low_s"] for kill in found),
+        )
+        apart = median(kill["high_s"] / kill["low_s"] for kill in found)
+        error = median(abs(kill["about_s"] / kill["took_s"] - 1) for kill in found)
+        took = [kill["took_s"] for kill in found]
+        lines.append(
+            f"| {name} | {len(found)} | {len(found) - longer - less} | {longer} | {less} | {apart:.1f} times "
+            f"| {error:.0%} | {min(took):.1f}-{max(took):.1f} |".replace("%", " %")
+        )
+    return "\n".join(lines) + "\n"

@@ -21,6 +21,7 @@ from intervals import page as intervals_page
 from intervals.__main__ import FOUND as INTERVALS
 from intervals.__main__ import cells_from
 from kept_reports import sessions_table
+from strangers import report as strangers_report
 from watch import page as watch_page
 from watch.__main__ import FOUND as WATCHED
 
@@ -96,10 +97,16 @@ def _of_proofs(kills: Path) -> Mapping[str, Callable[[], str]]:
     of_kills = ("estimates", "states of estimates", "estimates under steady writes", "states under steady writes")
     return {
         "cost of the tool": _cost_of_the_tool,
+        "kills of loads of others": _kills_of_others,
         **{name: partial(make, intervals) for name, make in of_intervals.items()},
         **{name: partial(make, watched) for name, make in of_watched.items()},
         **{name: partial(prediction, place) for place, name in enumerate(of_kills)},
     }
+
+
+def _kills_of_others() -> str:
+    lines = (FIXTURES / "stranger-kills.jsonl").read_text("utf-8").splitlines()
+    return strangers_report.kills_table(map(json.loads, lines))
 
 
 def _cost_of_the_tool() -> str:
