@@ -177,23 +177,6 @@ def test_the_first_session_over_a_directory_is_known() -> None:
     ]  # fmt: skip
 
 
-def test_the_first_start_over_a_directory_is_in_no_value() -> None:
-    """Nor is it where a session did not store its directory. A first read is none of the values already."""
-    cells = [
-        cell("s-01", (9.0, 1.1, 1.2), directory="93.75"),
-        cell("s-02", (1.3, 1.1, 1.2), directory="93.7503"),
-        cell("s-03", (8.0, 1.1, 1.2)),
-        cell("s-04", (1.3, 1.1, 1.2), directory="50.00", first_s=7.0),
-        cell("s-05", (1.3, 1.1, 1.2), directory="60.00", setting=Setting("5.7.22", "warm", 200_000, "")),
-    ]
-    found = with_first_sessions(cells)
-    assert [(one.first_s, one.values, len(one.at), len(one.blocks)) for one in found] == [
-        (9.0, (1.1, 1.2), 2, 2), (None, (1.3, 1.1, 1.2), 3, 3), (8.0, (1.1, 1.2), 2, 2), (7.0, (1.3, 1.1, 1.2), 3, 3),
-        (None, (1.3, 1.1, 1.2), 3, 3),
-    ]  # fmt: skip
-    assert with_first_sessions(found) == found, "the stored cells are read again"
-
-
 def test_a_first_read_is_the_first_start() -> None:
     session = load_session(ROOT / "fixtures" / "sessions" / "three-versions")
     read = replace(

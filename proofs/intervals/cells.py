@@ -23,7 +23,7 @@ class SessionCell:
     started_at: str
     setting: Setting
     values: tuple[float, ...]
-    """Seconds of each start, in the order of the runs, without the first cold one over its directory."""
+    """Seconds of each start, in the order of the runs, without the first read."""
     at: tuple[float, ...]
     """When each run began: 0 is the first run of the session and 1 the last."""
     blocks: tuple[int, ...]
@@ -38,7 +38,7 @@ class SessionCell:
     is_first: bool = False
     """Whether no earlier session measured this data directory."""
     first_s: float | None = None
-    """Seconds of the first cold start over the directory: the first read, or the first run of a session without one."""
+    """Seconds of the first read, the first cold start over the directory."""
     reads_1_per_s: float | None = None
     """4 KiB at random by one thread: the mean of what was measured before each block, or else before the session."""
     reads_16_per_s: float | None = None
@@ -119,24 +119,15 @@ def _share(runs: Sequence[Run], name: str) -> float | None:
 
 
 def with_first_sessions(cells: Iterable[SessionCell]) -> tuple[SessionCell, ...]:
-    """Returns the cells in the order of their sessions, marks those that were the first over a data directory, and
-    takes the first cold start of these out of their values. A session that did not store its directory counts as the
-    first over it."""
+    """Returns the cells in the order of their sessions, and marks those that were the first over a data directory."""
     first: dict[tuple[str, str | None], str] = {}
     found = []
     for cell in sorted(cells, key=lambda one: (one.started_at, one.session, one.setting)):
         directory = None if cell.directory is None else f"{float(cell.directory):.2f}"
         session = first.setdefault((cell.setting.server, directory), cell.session)
         is_first = directory is not None and session == cell.session
-        cell = replace(cell, directory=directory, is_first=is_first)
-        found.append(_without_first_start(cell) if is_first or directory is None else cell)
+        found.append(replace(cell, directory=directory, is_first=is_first))
     return tuple(found)
-
-
-def _without_first_start(cell: SessionCell) -> SessionCell:
-    if cell.setting.cache != Cache.COLD or cell.first_s is not None:
-        return cell
-    return replace(cell, values=cell.values[1:], at=cell.at[1:], blocks=cell.blocks[1:], first_s=cell.values[0])
 
 
 def of_hosts(cells: Iterable[SessionCell]) -> tuple[SessionCell, ...]:

@@ -90,11 +90,10 @@ def test_given_options_take_precedence_over_the_scale() -> None:
     )
 
 
-def test_a_stored_command_of_an_older_version_keeps_its_sizes() -> None:
-    """It names no scale."""
-    assert request_from_arguments("table-cache", []).experiment_options == work_of(asked("table-cache"))
-    standard = request_from_arguments("table-cache", ["--scale", "standard"]).experiment_options
-    assert standard == work_of(asked("table-cache", scale=None))
+def test_a_stored_command_without_a_scale_has_the_standard_sizes() -> None:
+    for words in ([], ["--scale", "standard"]):
+        found = request_from_arguments("table-cache", words).experiment_options
+        assert found == work_of(asked("table-cache", scale=None))
 
 
 def test_a_dry_run_prints_the_sizes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

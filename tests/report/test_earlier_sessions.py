@@ -92,7 +92,7 @@ def test_the_table_has_all_cells() -> None:
 def test_every_format_has_the_lines_and_the_table(render: object) -> None:
     session = replace(everything(), earlier=a_session_after({COLD: [39.8, 52.2]}, {}).earlier)
     assert callable(render)
-    found = render(session, {}) if render is page.render else render(session)
+    found = render(session)
     for words in ("Earlier on this host", "Over 3 sessions of 2 days", "Earlier sessions", "over all:"):
         assert words in " ".join(found.split())
 

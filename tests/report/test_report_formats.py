@@ -160,7 +160,7 @@ CONTROLS = "".join(map(chr, CODES))
 def _everywhere(value: Any, text: str) -> Any:
     """The stored value with this text in place of every text but those that decide what it is."""
     if isinstance(value, dict):
-        kept = ("verdict", "figure", "status", "flavor")
+        kept = ("verdict", "extra", "status", "flavor")
         return {key: one if key in kept else _everywhere(one, text) for key, one in value.items()}
     if isinstance(value, list):
         return [_everywhere(one, text) for one in value]
