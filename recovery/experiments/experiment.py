@@ -52,11 +52,6 @@ class ExperimentOptions:
     that begins without one gets a random one."""
 
     @property
-    def named_queries(self) -> NamedStatements:
-        """Returns the names and texts of the queries in files of the user's, who may have them from somebody else."""
-        return ()
-
-    @property
     def first_run(self) -> int:
         """Returns the number of the first run of each cell, on which random choices depend."""
         return 1
@@ -81,10 +76,6 @@ class StartOptions(ExperimentOptions):
     """Queries to time after each start; `default` for the tool's own."""
     max_startup: float | None = None
     """Seconds that no start may exceed."""
-
-    @property
-    def named_queries(self) -> NamedStatements:
-        return () if isinstance(self.first_queries, str) else self.first_queries
 
 
 LOAD = "load"
@@ -117,10 +108,6 @@ class QueryOptions(ExperimentOptions):
 
     queries: NamedStatements = ()
     """The user's own."""
-
-    @property
-    def named_queries(self) -> NamedStatements:
-        return self.queries
 
 
 @dataclass(frozen=True)

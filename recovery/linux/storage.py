@@ -184,7 +184,7 @@ def device_io_bytes(device: Device) -> tuple[int, int] | None:
 #
 # After a failure the filesystem itself is tested, to find out whether storage is the cause.
 
-DATA, RESULTS, CACHE, TEMPORARY = "DATA", "RESULTS", "RECOVERY_CACHE", "TMPDIR"
+DATA, RESULTS, CACHE, TEMPORARY = "--data", "--results", "RECOVERY_CACHE=", "TMPDIR="
 _AT_ONCE_BYTES = 16 << 20
 """What a server or a download allocates at once, and may free again when it fails for lack of more."""
 _WRITTEN_BYTES = 64 << 10
@@ -364,7 +364,7 @@ def _explain(folder: Path, error: OSError, setting: str) -> StorageProblem:
 
 
 def _or_another(setting: str) -> str:
-    return f"or name another disk with {setting}="
+    return f"or name another disk with {setting}"
 
 
 def _no_inodes(folder: Path) -> bool:

@@ -1,8 +1,7 @@
 """Connects to a server over its socket, and queries it with statements that stay fast with hundreds of thousands of
 tables.
 
-The tool's own statements run as root, without a password. Those of a template or query file are not trusted: they run
-as a user who may write to the tables of the test and nowhere else."""
+All statements run as root, without a password, also those of a template or query file."""
 
 from __future__ import annotations
 

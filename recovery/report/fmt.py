@@ -286,10 +286,6 @@ def together_notes(count: int, *, along: str = "") -> tuple[str, ...]:
     return (f"Significant: when all {count:,} comparisons{along} are taken together (Holm's correction).",)
 
 
-def is_or_are(count: int) -> str:
-    return "is" if count == 1 else "are"
-
-
 # --- Key columns of a table: the version, and the value on each axis that differs
 
 

@@ -473,8 +473,8 @@ def _preflight(request: Request, reporter: ProgressReporter) -> tuple[str, ...]:
             provide_tool(PERF, offline=request.servers.offline, say=reporter.warn)
         samplers = usable_programs(request.method.stacks)
     check_results_folder(request.output.results)
-    for name, folder in (("DATA", request.output.data), ("TMPDIR", temporary_folder().path)):
-        quoted_value(f"{name}=", str(folder), f"give {name}= a folder with another name")
+    for chosen in (WritableFolder(DATA, request.output.data), temporary_folder()):
+        quoted_value(chosen.setting, str(chosen.path), f"give {chosen.setting} a folder with another name")
     DataDirs(request.output.data).check()
     if any(spec.cache is Cache.COLD for spec in request.variant_specs):
         check_can_be_cold(request.output.data)

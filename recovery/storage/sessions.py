@@ -10,13 +10,12 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path, PurePath
+from pathlib import Path
 
-from recovery.analysis.stacks import Folded, parse_folded
 from recovery.analysis.warm import rename_second_starts
 from recovery.errors import HostUnfitError, RecoveryError, UsageError, did_you_mean
 from recovery.linux import locks
-from recovery.linux.files import open_folder, open_regular, read_limited
+from recovery.linux.files import open_folder, open_regular
 from recovery.linux.storage import RESULTS, WritableFolder, as_storage_error
 from recovery.metrics import METRICS
 from recovery.model import Run, Session, Status, exceeded_limit
@@ -30,7 +29,6 @@ _TEXT_REPORT = "report.txt"
 LATEST_LINK = "latest"
 STACKS_FOLDER = "stacks"
 """Name of the folder for the folded stacks of sampled runs."""
-_MAX_STACKS_BYTES = 256 << 20
 LOCK_FILE = "running.lock"
 """Name of the lock file, which is locked while the session runs. If the file exists but nobody holds the lock, the tool
 was killed."""
@@ -95,22 +93,6 @@ def still_running_error(folder: Path) -> HostUnfitError:
         f"the session {folder.name} is still running: {who}",
         "wait until it ends; `recovery status` shows its progress",
     )
-
-
-def load_stacks(folder: Path, run: Run) -> Folded | None:
-    """Returns the folded stacks of a run, or None if there are none or the session was copied without them.
-
-    A session from someone else may contain any path, so that only files in the session's own folder are read.
-    """
-    name = PurePath(run.stacks.file or "").name
-    try:
-        return (
-            parse_folded(read_limited(folder / STACKS_FOLDER / name, _MAX_STACKS_BYTES).decode(errors="replace"))
-            if name
-            else None
-        )
-    except (OSError, ValueError, UsageError):
-        return None
 
 
 def find_session(results: Path, name: str | None, *, to_write: bool = False) -> Path:

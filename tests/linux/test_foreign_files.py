@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from runs import make_run
 
 from recovery.builds.download import cached_sha256, digest
 from recovery.builds.executable import check_elf
@@ -15,8 +14,7 @@ from recovery.builds.install import extract_inner, unpack
 from recovery.builds.option_lists import kept_options
 from recovery.errors import UsageError
 from recovery.linux.files import options_dir, read_memo, read_stored_text
-from recovery.model import Schema, Verdict
-from recovery.storage.sessions import STACKS_FOLDER, load_stacks
+from recovery.model import Schema
 from recovery.workload.inserts import insert_statements
 from recovery.workload.schema import read_template, script_statements
 
@@ -55,13 +53,6 @@ def test_what_the_tool_keeps_is_not_waited_for(endless: Path, tmp_path: Path, ow
     file = tmp_path / "file"
     file.write_bytes(b"content")
     assert cached_sha256(file, listed) == digest(file)
-
-
-def test_stacks_of_a_stored_session_are_not_waited_for(endless: Path, tmp_path: Path) -> None:
-    (tmp_path / STACKS_FOLDER).mkdir()
-    endless.rename(tmp_path / STACKS_FOLDER / "run.folded")
-    run = make_run(1, "5.7.22", "mysql", "cold", 1, Verdict.MEASURED, file=f"{STACKS_FOLDER}/run.folded")
-    assert load_stacks(tmp_path, run) is None
 
 
 def test_a_template_gives_the_same_script_each_time(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from otherusers import as_user, needs_root
@@ -523,8 +524,8 @@ def test_its_first_queries_are_the_users_own_program(datadir: Path, tmp_path: Pa
     queries = tmp_path / "queries.sql"
     queries.write_text("-- size\nselect count(*) from shop.orders; set global general_log = 1;")
     words = ["--datadir", str(datadir), "--first-queries", str(queries)]
-    asked = request_from_arguments("cold-recovery", words).experiment_options
-    assert [statement for _, statement in asked.named_queries][1] == "set global general_log = 1"
+    asked: Any = request_from_arguments("cold-recovery", words).experiment_options
+    assert [statement for _, statement in asked.first_queries][1] == "set global general_log = 1"
 
 
 def test_a_way_with_dots_leads_to_the_same_directory(datadir: Path) -> None:

@@ -217,7 +217,7 @@ def test_a_disk_without_power_keeps_only_what_was_synced(tmp_path: Path) -> None
 
 def test_an_unknown_question_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["crash-matrix", "--question", "breakfast", "--results", str(tmp_path)]) == 2
-    assert "--question breakfast: crash-matrix has no such question" in capsys.readouterr().err
+    assert "--question / QUESTION: breakfast: crash-matrix has no such question" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("disks")

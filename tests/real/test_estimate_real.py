@@ -57,7 +57,7 @@ def test_a_running_server_is_estimated_by_what_is_pending(
             def estimated(user: str, *words: str) -> tuple[int, str]:
                 capsys.readouterr()
                 code = run(["estimate", "--defaults-file", str(tmp_path / f"{user}.cnf"), *words])
-                return code, capsys.readouterr().out
+                return code, " ".join(capsys.readouterr().out.split())
 
             code, text = estimated("seer", "--reads", "2000")
             assert code == 0

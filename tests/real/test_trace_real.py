@@ -47,7 +47,7 @@ def check(one: dict[str, object], version: str, tmp_path: Path, *, tables: int, 
     assert one["resident_after_bytes"] is not None
     text = " ".join((tmp_path / "results" / "latest" / "report.txt").read_text().split())
     assert [claim for claim in (FAILS, OPENS_ONLY, HOLDS) if claim in text] == [answer]
-    assert f"Traced by {one['traced_by']}, in an extra run of each." in text
+    assert f"Traced by {one['traced_by']}. " in text
     assert "Opened files recorded, not averaged: run 2." in text
     assert "mean of 1 run in this session:" in text
 
