@@ -42,7 +42,7 @@ def find_difference(session: Session, *, left_out: Sequence[str] = ()) -> tuple[
     was compared is alike, has too few runs, or differs from those only."""
     if not session.has_caches:
         if _are_loads_alike(session):
-            raise _no_difference(f"{session.title}: no significant difference", "measure longer (SECONDS=), or")
+            raise _no_difference(f"{session.title}: no significant difference", "measure longer (--seconds), or")
         return None, find(session, None)
     summaries = summarise(session)
     slow = slowest_start(session, summaries)
@@ -56,9 +56,9 @@ def find_difference(session: Session, *, left_out: Sequence[str] = ()) -> tuple[
     if not finding.compared:
         raise _no_difference(
             f"{finding.synopsis}, and no difference within the product",
-            "measure another version of it, record with TRACE=1 which files a start opens, or",
+            "measure another version of it, record with --trace which files a start opens, or",
         )
-    raise _no_difference(finding.synopsis, "record with TRACE=1 which files a start opens, or")
+    raise _no_difference(finding.synopsis, "record with --trace which files a start opens, or")
 
 
 def _needs_difference(session: Session, slow: Summary | None, finding: Finding, left_out: Sequence[str]) -> bool:

@@ -74,7 +74,7 @@ def is_plain(text: str) -> bool:
 # --- What this tool writes: its own words
 
 _MORE_WORDS = """
-    1m a aarch64 abs added again ahead algorithm all already alternate although always amazon an answer answers
+    1m a aarch64 abs added again ahead algorithm all already also alternate although always amazon an answer answers
     architecture are argument ascii asked at auto available b back base batch be because become behind beside bfq
     bhyve big binary blkio block blocks bring btrfs built but by cannot ceph cgroup cgroupfs cgroups checkpoints
     choice chosen cifs cleanly clients cls code combined come committed compare compression connection
@@ -86,19 +86,19 @@ _MORE_WORDS = """
     had hangs has here histogram hot hours how hugetlb hung hwm i686 ib ibd ibdata idle if implemented in index
     inode inodes inotify instead interval intervals into invalid io isolation it its itself journal just kb keep
     kept keys kubernetes kvm kyber large larger last latch later latin latin1 left less level libraries limit
-    limited limits line local locks logfiles long loss lsn lts lustre lwm lxc machine madvise main make many
-    mariadbd marks match means message mib microsoft min misc model moments more most mount mounted mq much
+    limited limits line local locks logfiles long longer loss lsn lts lustre lwm lxc machine madvise main make makes
+    many mariadbd marks match means message mib microsoft min misc model moments more most mount mounted mq much
     mysqldump name narrow near needs net never new newest nfs nokey non none noop normally not nothing nspawn
     number numbers o off old oltp on ondemand one ones only openvz operation or oracle original other out overlay
     overlay2 overlayfs own page pageout parallels parse part partly parts pass past patched pct percentile perf
     performance permitted pids ping plain plugins podman point power powersave powervm ppc64le prepared present
     printed prio probe product program progressed purge python q qemu question quota rand random rdma reach
-    reached recover refuses repeatable replication report reporting reports riscv64 room rotational run s390x same
-    sbtest scanned schedule scheduler schedutil schema second select sequence serial serializable servers session
-    sessions settings sha256 shared should show shows shut signal sigstop size skip slow small somebody something
-    source speaks spinning ssl stable stack started starting starts statement statements status stay stays still
-    stock stopped storage sum swappiness sync sysbench systemd tablespace tablespaces takes task temporary than
-    that the them then there these this those thp thread time times tmpfs told too took tool transactions
+    reached recover refuses repeatable replication report reporting reports riscv64 room root rotational run s390x
+    same sbtest scanned schedule scheduler schedutil schema second select sequence serial serializable servers
+    session sessions settings sha256 shared should show shows shut signal sigstop size skip slow small somebody
+    something source speaks spinning ssl stable stack started starting starts statement statements status stay stays
+    still stock stopped storage sum swappiness sync sysbench systemd tablespace tablespaces takes task temporary than
+    that the them then there these this those thp thread time times tmpfs told too took tool traced transactions
     truncated trx two type under uniform unknown unlimited unmounted until up update use used user users userspace
     utf8 utf8mb3 utf8mb4 validate variant vats vendor verbosity versions vfs virtiofs virtual virtualisation
     vmware was watches were what when whereas whether which while wider with within without workload works would

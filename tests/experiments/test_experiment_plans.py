@@ -438,12 +438,13 @@ def test_a_directory_that_grows_is_counted_once() -> None:
 
 
 @pytest.mark.parametrize("began_with", [True, False])
-def test_a_resumed_session_has_first_reads_only_if_it_began_with_them(began_with: bool) -> None:
+def test_a_resumed_session_has_the_same_runs_only_if_it_began_with_first_reads(began_with: bool) -> None:
     resumed = Mock()
     resumed.planned.trials = stored_trials(planned().trials)[0 if began_with else 1 :]
     resumed.planned.alternating, resumed.planned.built, resumed.store.session.done = True, (), frozenset()
     found = plan_session(REQUEST, [VERSION], resumed=resumed)
-    assert sum(trial.extra is ExtraRun.FIRST_READ for trial in found.trials) == began_with
+    assert sum(trial.extra is ExtraRun.FIRST_READ for trial in found.trials) == 1
+    assert (stored_trials(found.trials) == resumed.planned.trials) == began_with
 
 
 SESSIONS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from recovery.linux.storage import IN_MEMORY, device_of
 pytestmark = pytest.mark.real
 LARGE = pytest.mark.on_demand("large")
 ROWS = 3000
+USERS = ("seer", "nobody")
 
 
 @pytest.mark.parametrize(
@@ -36,7 +38,7 @@ def test_a_running_server_is_estimated_by_what_is_pending(
             other.cursor() as preparing,
         ):
             monitor = "slave monitor" if version.startswith("mariadb") else "replication client"
-            for user, rights in (("seer", f"process, {monitor}"), ("nobody", "usage")):
+            for user, rights in zip(USERS, (f"process, {monitor}", "usage"), strict=True):
                 cursor.execute(f"create user {user}@localhost identified by 'secret'")
                 cursor.execute(f"grant {rights} on *.* to {user}@localhost")
                 (tmp_path / f"{user}.cnf").write_text(
@@ -76,7 +78,11 @@ def test_a_running_server_is_estimated_by_what_is_pending(
 
             code, text = estimated("nobody", "--reads", "2000")
             assert code == 0
-            assert "lacks the privilege PROCESS, so that these are left out: files, redo, transactions" in text
+            # MySQL 8.0 shows its tablespaces to every user.
+            left_out = "redo, transactions" if version == "8.0.31" else "files, redo, transactions"
+            assert f"lacks the privilege PROCESS, so that these are left out: {left_out}." in text
+            counted = [json.loads(estimated(user, "--reads", "2000", "--json", "-")[1])["files"] for user in USERS]
+            assert counted[1] == (counted[0] if version == "8.0.31" else None)
             assert estimated("seer")[0] == (2 if device_of(tmp_path).filesystem in IN_MEMORY else 0)
             cursor.execute("rollback")
         server.kill()

@@ -55,7 +55,7 @@ def test_stacks_by_each_program(program: str, at: list[str], tmp_path: Path) -> 
     assert all(chain["samples"] <= chain["of"] <= sampled["count"] for chain in sampled["chains"])
     assert [one.name for one in (folder / "stacks").iterdir()] == [Path(sampled["file"]).name]
     text = " ".join((folder / "report.txt").read_text().split())
-    assert f"{sampled['count']} sample{'s' if sampled['count'] > 1 else ''} by {program}" in text
+    assert f"{sampled['count']:,} sample{'s' if sampled['count'] > 1 else ''} by {program}" in text
     assert f"All stacks: {sampled['file']}, which speedscope.app draws." in text
 
 

@@ -122,7 +122,7 @@ def test_the_script_starts_kills_and_times_the_server(host: Host) -> None:
     assert done.stderr == ""
     version, *starts, mean = done.stdout.splitlines()
     assert "Ver 5.7.22" in version
-    assert re.fullmatch(r"Startup after SIGKILL takes \d\.\d\d s warm with 3 tables, mean of 2 runs", mean)
+    assert re.fullmatch(r"Startup after SIGKILL takes \d\.\d{2,3} s warm with 3 tables, mean of 2 runs", mean)
     assert [line.partition(":")[0] for line in starts] == ["warm start 1", "warm start 2"]
     assert all(line.endswith('until "ready for connections"; Database was not shutdown normally!') for line in starts)
     assert list(host.work.iterdir()) == []
@@ -170,7 +170,7 @@ def test_the_figures_of_the_synopsis_are_printed_for_each_setting(host: Host, ke
     done = host.run(session)
     assert done.returncode == 0, done.stderr
     means = [line.partition(",")[0] for line in done.stdout.splitlines() if "mean of 1 run" in line]
-    assert [re.sub(r"\d\.\d\d", "N", mean) for mean in means] == [
+    assert [re.sub(r"\d\.\d{2,3}", "N", mean) for mean in means] == [
         "Startup after SIGKILL takes N s warm with plain", "Startup after SIGKILL takes N s warm with force-recovery",
     ]  # fmt: skip
     starts = (host.record / "starts").read_text().splitlines()
@@ -193,7 +193,7 @@ def test_the_files_of_the_synopsis_are_counted(verb: str, host: Host) -> None:
     assert servers_left(host) == []
 
 
-@pytest.mark.parametrize("seconds", [0.004, 0.996, 1.005, 9.994, 9.995, 10.04, 39.77, 99.94, 99.95, 181.4])
+@pytest.mark.parametrize("seconds", [0.01, 0.0994, 0.1, 0.996, 1.005, 9.994, 9.995, 10.04, 39.77, 99.94, 99.95, 181.4])
 def test_seconds_have_the_digits_of_the_report(seconds: float) -> None:
     script = script_of(SESSION) or ""
     function = script[script.index("seconds() {") :].partition("\n}\n")[0]
