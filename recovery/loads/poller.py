@@ -22,7 +22,6 @@ from recovery.loads.status_sampler import Sample
 from recovery.loads.sysbench import base_command, duration_options, parse_intervals, parse_report
 from recovery.loads.tasks import Load, Poll
 from recovery.model import Version, can
-from recovery.mysqld.client import ADMIN
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
@@ -208,7 +207,6 @@ def poller_command(
     database: str,
     tables: int,
     version: Version,
-    user: str = ADMIN,
 ) -> list[str]:
     """Returns the command line of the pollers, which run as long as the load.
 
@@ -216,7 +214,7 @@ def poller_command(
     script = str(template_dir() / "poll.lua")
     counters = _SELECT_STATUS if can(version, "status_tables") else _SHOW_STATUS
     return [
-        *base_command(script, program=program, socket=socket, database=database, threads=poll.clients, user=user),
+        *base_command(script, program=program, socket=socket, database=database, threads=poll.clients),
         *duration_options(load), f"--statements={statements}", f"--every={poll.every_s}", f"--tables={tables}",
         f"--schema={database}", f"--counters={counters}",
         f"--mysql-ignore-errors={','.join(map(str, _IGNORED_ERRORS))}",

@@ -96,12 +96,10 @@ def duration_options(load: Load) -> list[str]:
     return [f"--time={load.warmup_s + load.seconds}", *warming]
 
 
-def base_command(
-    script: str, *, program: Path, socket: Path, database: str, threads: int, user: str = ADMIN
-) -> list[str]:
+def base_command(script: str, *, program: Path, socket: Path, database: str, threads: int) -> list[str]:
     return [
         str(program), script, f"--threads={threads}", "--events=0", "--report-interval=1", "--histogram=on",
-        "--percentile=99", "--db-driver=mysql", "--mysql-ssl=off", f"--mysql-user={user}", "--mysql-password=",
+        "--percentile=99", "--db-driver=mysql", "--mysql-ssl=off", f"--mysql-user={ADMIN}", "--mysql-password=",
         f"--mysql-socket={socket}", f"--mysql-db={database}",
     ]  # fmt: skip
 
