@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from recovery.model import Session, Table
 from recovery.report import fmt
 from recovery.report.answer import Answer, rows_with_bars
-from recovery.report.summary_text import answer_of
-from recovery.report.tables import Document, all_tables, heading, status_line
+from recovery.report.tables import Document, document_of
 
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 # An underscore inside a name is not markup: it is not escaped, so that innodb_page_size stays readable in the source.
@@ -18,15 +17,7 @@ _MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 
 def render(session: Session) -> str:
     """Returns the whole page, which ends with a newline."""
-    document = Document(
-        heading(session),
-        session.question,
-        answer_of(session),
-        status_line(session),
-        all_tables(session),
-        (session.command,),
-    )
-    return render_document(document)
+    return render_document(document_of(session))
 
 
 def render_document(document: Document) -> str:

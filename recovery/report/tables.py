@@ -24,6 +24,7 @@ from recovery.report.settings_tables import (
     server_option_tables,
     settings_and_host_tables,
 )
+from recovery.report.summary_text import answer_of
 
 if TYPE_CHECKING:
     from recovery.report.html.parts import Part
@@ -67,6 +68,18 @@ class Document:
     tables: tuple[Table, ...]
     commands: tuple[str, ...]
     """Those that repeat it."""
+
+
+def document_of(session: Session) -> Document:
+    """Returns the report of a session."""
+    return Document(
+        heading(session),
+        session.question,
+        answer_of(session),
+        status_line(session),
+        all_tables(session),
+        (session.command,),
+    )
 
 
 def _present(*made: _Made | None) -> Iterator[_Made]:

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from recovery.model import Session, Table
 from recovery.report import fmt
 from recovery.report.answer import Answer, printable, row_lines
-from recovery.report.summary_text import answer_of
-from recovery.report.tables import Document, all_tables, heading, status_line
+from recovery.report.tables import Document, document_of
 
 WIDTH = 78
 _ASCII_SPELLINGS = str.maketrans(
@@ -19,15 +18,7 @@ _ASCII_SPELLINGS = str.maketrans(
 
 def render(session: Session) -> str:
     """Returns the whole report, which ends with a newline."""
-    document = Document(
-        heading(session),
-        session.question,
-        answer_of(session),
-        status_line(session),
-        all_tables(session),
-        (session.command,),
-    )
-    return render_document(document)
+    return render_document(document_of(session))
 
 
 def render_document(document: Document) -> str:
